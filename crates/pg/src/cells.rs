@@ -375,7 +375,9 @@ impl Values {
                 let item = Arc::clone(item);
                 let list = to(&DataType::List(Arc::clone(&item)))?.as_list().clone();
                 let values = Values::new(&item, list.values())?;
-                let element = types::of_field(&item);
+                // That its elements are JSON, a list says itself.
+                let element = types::element_of(types::of_field(field));
+                let element = element.unwrap_or_else(|| types::of_field(&item));
                 Values::List(list, Box::new(values), element)
             }
             _ => match to(&DataType::Utf8) {

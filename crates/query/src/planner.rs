@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   sqlparser's tree      sql_types, patterns, like_escapes, exists_values, lists of rows,
-//!        |                repeated_names, moment_calls, row_fields, recursive_terms
+//!        |                repeated_names, moment_calls, row_fields, recursive_terms, marks
 //!        | plan           unknowns, intervals: operators, where they have no common type
 //!   logical plan          analyzer: whole_rows, json_values, determined_groups, grouped_columns,
 //!        |                          ordered_inputs, own_orders, counted_sets, unknowns,
@@ -25,7 +25,7 @@
 //!                         patterns, to_char, text_functions, partial_functions: in the place of
 //!                         its own;
 //!                         other_names, type_names, time_zones, ages, json_functions,
-//!                         json_values, and those of `pg_catalog`
+//!                         json_values, marks, and those of `pg_catalog`
 //! ```
 //!
 //! Invariant PLN-1: a rewritten plan gives the columns that it gave before, under their names;
@@ -65,6 +65,7 @@ pub(crate) mod json_functions;
 pub(crate) mod json_values;
 pub(crate) mod like_escapes;
 mod mapped;
+mod marks;
 mod meanings;
 mod moment_calls;
 mod not_in;
@@ -329,6 +330,7 @@ fn register(state: &mut SessionState) -> datafusion::error::Result<()> {
     to_char::register(state)?;
     json_functions::register(state)?;
     json_values::register(state)?;
+    marks::register(state)?;
     ordered_floats::register(state)?;
     sliding_floats::register(state)?;
     percentiles::register(state)?;
@@ -366,6 +368,7 @@ pub(crate) fn rewritten(mut statement: Statement) -> PlannerStatement {
     moment_calls::rewrite(&mut statement);
     row_fields::rewrite(&mut statement);
     recursive_terms::rewrite(&mut statement);
+    marks::hide(&mut statement);
     PlannerStatement::Statement(Box::new(statement))
 }
 
@@ -377,6 +380,7 @@ pub(crate) fn rewritten_expr(mut expr: Expr) -> Expr {
     lists_of_rows(&mut expr);
     moment_calls::rewrite(&mut expr);
     row_fields::rewrite(&mut expr);
+    marks::hide(&mut expr);
     expr
 }
 

@@ -58,12 +58,26 @@ async fn stored(client: &Client, k: i32) -> String {
     row.unwrap().get::<_, Bytes>(0).0
 }
 
+/// Compares what clients are told of the only column of each query with what is expected, by both
+/// ways that they may ask.
+async fn are_told(served: &Served, queries: &[(&str, Type)]) {
+    let client = served.client().await;
+    let mut raw = Raw::new(served).await;
+    for (columns, expected) in queries {
+        let sql = format!("SELECT {columns}");
+        let statement = client.prepare(&sql).await;
+        let statement = statement.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+        assert_eq!(statement.columns()[0].type_(), expected, "{sql}");
+        let told = raw.query(&sql).ready().await;
+        assert!(told.errors(b'C').is_empty(), "{sql}: {told:?}");
+        assert_eq!(told.column_types(), [expected.oid()], "{sql}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn columns_are_told_as_json() {
     let served = Served::with(TABLE).await;
-    let client = served.client().await;
-    let mut raw = Raw::new(&served).await;
-    for (columns, expected) in [
+    let queries = [
         ("j FROM t", Type::JSON),
         ("j FROM t WHERE k = 1", Type::JSON),
         (
@@ -85,16 +99,59 @@ async fn columns_are_told_as_json() {
         ("j ->> 'a' FROM t", Type::TEXT),
         ("j::TEXT FROM t", Type::TEXT),
         ("v FROM t", Type::TEXT),
-    ] {
-        let sql = format!("SELECT {columns}");
-        let statement = client.prepare(&sql).await;
-        let statement = statement.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
-        assert_eq!(*statement.columns()[0].type_(), expected, "{sql}");
-        let told = raw.query(&sql).ready().await;
-        assert!(told.errors(b'C').is_empty(), "{sql}: {told:?}");
-        assert_eq!(told.column_types(), [expected.oid()], "{sql}");
-    }
+    ];
+    are_told(&served, &queries).await;
+    let client = served.client().await;
     assert_eq!(stored(&client, 1).await, "{\"a\": [1, \"x\"]}");
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_gives_values_of_json_is_told_as_json() {
+    let served = Served::with(TABLE).await;
+    let queries = [
+        ("lag(j) OVER (ORDER BY k) FROM t", Type::JSON),
+        ("lead(j, 1, '{}') OVER (ORDER BY k) FROM t", Type::JSON),
+        ("first_value(j) OVER (ORDER BY k) FROM t", Type::JSON),
+        ("max(j) OVER () FROM t", Type::JSON),
+        ("last_value(j ORDER BY k) FROM t", Type::JSON),
+        ("max(coalesce(j, '{}')) FROM t", Type::JSON),
+        (
+            "coalesce(j, '{}') FROM t GROUP BY coalesce(j, '{}')",
+            Type::JSON,
+        ),
+        ("j -> 'a' FROM t GROUP BY j -> 'a'", Type::JSON),
+        (
+            "(SELECT o.j FROM t AS o WHERE o.k = t.k) FROM t",
+            Type::JSON,
+        ),
+        (
+            "x FROM (SELECT nullif(j, '') AS x FROM t UNION ALL SELECT j FROM t) AS s",
+            Type::JSON,
+        ),
+        (
+            "x FROM (VALUES (NULL), (json_build_array(1))) AS s (x)",
+            Type::JSON,
+        ),
+        ("(array_agg(j))[1] FROM t", Type::JSON),
+        ("json_array_elements('[1]')", Type::JSON),
+        ("array_agg(j) FROM t", Type::JSON_ARRAY),
+        ("array_agg(j ORDER BY k DESC) FROM t", Type::JSON_ARRAY),
+        ("array_agg(j) OVER () FROM t", Type::JSON_ARRAY),
+        ("ARRAY(SELECT j FROM t)", Type::JSON_ARRAY),
+        ("array_agg(v) FROM t", Type::TEXT_ARRAY),
+        ("array_agg(j)::TEXT[] FROM t", Type::TEXT_ARRAY),
+        ("max(CASE WHEN k > 1 THEN j ELSE v END) FROM t", Type::TEXT),
+    ];
+    are_told(&served, &queries).await;
+    let client = served.client().await;
+    let all = client
+        .query_one("SELECT array_agg(j ORDER BY k) FROM t", &[])
+        .await;
+    assert_eq!(
+        all.unwrap().get::<_, Vec<Option<Bytes>>>(0),
+        [Some(bytes("{\"a\": [1, \"x\"]}")), None]
+    );
     served.stop().await;
 }
 

@@ -52,7 +52,6 @@ pub(super) fn from_plan(message: &str) -> Error {
         .or_else(|| not_grouped(message))
         .or_else(|| not_cast(message))
         .or_else(|| uneven_values(message))
-        .or_else(|| partly_json(message))
         .or_else(|| no_position(message))
         .or_else(|| no_table(message))
         .or_else(|| no_operator(message))
@@ -104,22 +103,6 @@ fn uneven_values(message: &str) -> Option<Error> {
     let row = row.parse::<usize>().ok()? + 1;
     let said = format!("row {row} of VALUES has {has} values, the first has {wanted}");
     Some(Error::invalid(said).with_sqlstate("42601"))
-}
-
-/// A column that is JSON in one row of VALUES, or one part of a recursive query, and not in
-/// another: nothing else is said of columns beside their types.
-fn partly_json(message: &str) -> Option<Error> {
-    let of_rows = message.contains("Inconsistent metadata across values list");
-    let of_parts =
-        message.contains("Cannot project plan column") && message.contains("metadata differs");
-    let place = match (of_rows, of_parts) {
-        (true, _) => "row of VALUES",
-        (_, true) => "part of a recursive query",
-        _ => return None,
-    };
-    let said = format!("a column is JSON in one {place} and not in another");
-    let error = Error::invalid(said).with_hint("cast it to JSON in each of them: x::JSON");
-    Some(error.with_sqlstate("42804"))
 }
 
 /// A column of ORDER BY by a number that none has.

@@ -212,11 +212,6 @@ fn made(name: &str, either: &str, arguments: &[Expr]) -> Option<Expr> {
         "json_build_object" => "json_build_object",
         _ => return None,
     };
-    if let ("array_to_json", [Expr::Nested(list)]) = (name, arguments)
-        && let Some(list) = json_of_list(list)
-    {
-        return Some(list);
-    }
     let values = arguments.iter().map(known_json);
     let is_known = name == known && !arguments.iter().any(|of| is_cast(of) || is_row(of));
     (!is_known).then(|| call(known, values.collect()))
@@ -230,22 +225,6 @@ fn aggregated(function: &Function) -> Option<Expr> {
     match of_either(&folded(name.as_ident()?)).as_str() {
         "json_agg" => put_together(function, "to_json", 1, "json_list"),
         "json_object_agg" => put_together(function, "json_member", 2, "json_object_list"),
-        _ => None,
-    }
-}
-
-/// The JSON of the list that an `array_agg` makes: its elements may be JSON, which a list does not
-/// say of them.
-fn json_of_list(list: &Expr) -> Option<Expr> {
-    match list {
-        Expr::Nested(inner) => json_of_list(inner),
-        Expr::Function(function) => {
-            let [name] = function.name.0.as_slice() else {
-                return None;
-            };
-            let is_list = folded(name.as_ident()?) == ARRAY_AGG;
-            is_list.then(|| put_together(function, "to_json", 1, "json_list"))?
-        }
         _ => None,
     }
 }

@@ -7,10 +7,10 @@ use arrow::array::{Array, AsArray, ListArray, Scalar, new_empty_array};
 use arrow::buffer::OffsetBuffer;
 use arrow::compute::is_not_null;
 use arrow::compute::kernels::zip::zip;
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
 
 /// The name of the function.
@@ -44,6 +44,16 @@ impl ScalarUDFImpl for OrEmpty {
             list @ DataType::List(_) => Ok(list.clone()),
             other => Err(DataFusionError::Plan(format!("{other} is no array"))),
         }
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let [of] = args.arg_fields else {
+            return Err(DataFusionError::Plan("an array is asked for".to_owned()));
+        };
+        let list = self.return_type(&[of.data_type().clone()])?;
+        let field = Field::new(self.name(), list, true);
+        // Lists may say that their elements are JSON.
+        Ok(Arc::new(field.with_metadata(of.metadata().clone())))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

@@ -15,6 +15,7 @@
 //! | Timestamp without, with zone       | timestamp, timestamptz, in microseconds  |
 //! | Interval, Duration                 | interval                                 |
 //! | List of one of these               | its array                                |
+//! | List of Utf8 that is marked so     | json[]                                   |
 //! | List of lists or structs, Struct   | json                                     |
 
 use std::collections::HashMap;
@@ -103,16 +104,29 @@ const MARK: &str = "lazybase.type";
 pub(super) const VECTOR: &str = "int2vector";
 pub(super) const OID_VECTOR: &str = "oidvector";
 
-/// The metadata of a field whose values are of a type that Arrow does not know.
+/// The metadata of a field whose values are of a type that Arrow does not know; the marks of lists
+/// that are no vectors tell of their elements.
 pub(crate) fn mark(name: &str) -> HashMap<String, String> {
     HashMap::from([(MARK.to_owned(), name.to_owned())])
 }
 
+/// Whether a field is marked as JSON. What JSON is cast to keeps the mark, whatever its type.
+pub(crate) fn says_json(field: &Field) -> bool {
+    field.metadata().get(MARK).map(String::as_str) == Some("json")
+}
+
 /// Whether a field's texts are marked as JSON.
 pub(crate) fn is_json_field(field: &Field) -> bool {
-    let marked = field.metadata().get(MARK).map(String::as_str) == Some("json");
-    // What such texts are cast to keeps the mark.
-    marked && *field.data_type() == DataType::Utf8
+    says_json(field) && *field.data_type() == DataType::Utf8
+}
+
+/// Whether the texts in a field's lists are marked as JSON.
+pub(crate) fn is_json_list(field: &Field) -> bool {
+    let holds_texts = match field.data_type() {
+        DataType::List(item) => *item.data_type() == DataType::Utf8,
+        _ => false,
+    };
+    holds_texts && says_json(field)
 }
 
 /// The number of the type that PostgreSQL's clients are told for a column of an answer.
@@ -121,6 +135,7 @@ pub fn pg_type_of(field: &Field) -> u32 {
     match (field.data_type(), marked) {
         (DataType::Utf8, Some("uuid")) => 2950,
         (DataType::Utf8, Some("json")) => 114,
+        (DataType::List(_), Some("json")) if is_json_list(field) => 199,
         (DataType::Int64, Some("oid")) => 26,
         (DataType::List(_), Some(VECTOR)) => 22,
         (DataType::List(_), Some(OID_VECTOR)) => 30,

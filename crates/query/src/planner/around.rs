@@ -13,8 +13,8 @@ use datafusion::logical_expr::preimage::PreimageResult;
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::{
-    ColumnarValue, Documentation, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature,
+    ColumnarValue, Documentation, Expr, ExpressionPlacement, ReturnFieldArgs, ScalarFunctionArgs,
+    ScalarUDF, ScalarUDFImpl, Signature,
 };
 
 /// What a function does otherwise than the planner's.
@@ -103,6 +103,10 @@ impl<A: Around> ScalarUDFImpl for Wrapped<A> {
         info: &SimplifyContext,
     ) -> Result<PreimageResult> {
         self.own.preimage(&self.inner, args, constant, info)
+    }
+
+    fn placement(&self, args: &[ExpressionPlacement]) -> ExpressionPlacement {
+        self.inner.placement(args)
     }
 
     fn documentation(&self) -> Option<&Documentation> {

@@ -12,7 +12,8 @@
 //! | `jsonb_concat`       | the members, or elements, of two                 |
 //!
 //! What a path does not lead to is NULL, also where the text is no JSON; for the others a text that
-//! is none is an error. Pure.
+//! is none is an error. What is JSON says so: a part of JSON by itself, elements and values by
+//! their lists. Pure.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,13 +38,14 @@ use serde_json::value::RawValue;
 
 use crate::error::into_datafusion;
 use crate::pg_catalog::types::mark;
+use crate::planner::around::{self, Around};
 use crate::planner::intervals::computed;
 use crate::planner::json_values::quoted;
 
 /// Adds the functions.
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     for function in [
-        json_get_json_udf(),
+        around::function(json_get_json_udf(), PartOfJson),
         json_as_text_udf(),
         json_contains_udf(),
         json_length_udf(),
@@ -72,6 +74,21 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
         signature: Signature::string(2, Volatility::Immutable),
     })))?;
     Ok(())
+}
+
+/// A part of JSON, which is JSON.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct PartOfJson;
+
+impl Around for PartOfJson {
+    fn field(&self, inner: &ScalarUDF, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let field = inner.return_field_from_args(args)?.as_ref().clone();
+        Ok(Arc::new(field.with_metadata(mark("json"))))
+    }
+
+    fn answer(&self, inner: &ScalarUDF, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        inner.invoke_with_args(args)
+    }
 }
 
 /// What is listed of a JSON.
@@ -122,6 +139,14 @@ impl Part {
                 .map(|all| all.0.iter().map(|(_, one)| shown(one, as_texts)).collect()),
         };
         listed.map_err(|_| self.refused(json))
+    }
+
+    /// Whether what is listed is JSON.
+    fn is_json(self) -> bool {
+        match self {
+            Part::Elements { as_texts } | Part::Values { as_texts } => !as_texts,
+            Part::Keys => false,
+        }
     }
 
     fn refused(self, json: &str) -> datafusion::error::DataFusionError {
@@ -202,6 +227,14 @@ impl ScalarUDFImpl for Lists {
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
         Ok(DataType::new_list(DataType::Utf8, true))
+    }
+
+    fn return_field_from_args(&self, _: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let field = Field::new(self.name, self.return_type(&[])?, true);
+        Ok(Arc::new(match self.part.is_json() {
+            true => field.with_metadata(mark("json")),
+            false => field,
+        }))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

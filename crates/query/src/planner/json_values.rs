@@ -7,11 +7,11 @@
 //! | `json_build_object(k, v)`   | `{"k" : 1}`                  |                               |
 //! | `json_row(k, v)`            | `{"k":1}`                    | rows of a table               |
 //! | `json_list(l)`              | `[1, 2]` of texts of JSON    | `json_agg`, of an `array_agg` |
+//! | `json_of_list(l)`           | `[1,2]` of texts of JSON     | `to_json` of such lists       |
 //! | `json_member(k, v)`         | `"k" : 1`                    |                               |
 //! | `json_object_list(l)`       | `{ "k" : 1 }` of members     | `json_object_agg`             |
 //! | `json_checked(t)`           | the text, if it is JSON      | `t::JSON`                     |
 //! | `json_text(t)`              | the text, which is JSON      |                               |
-//! | `json_plain(t)`             | the text of JSON, as a text  | `j::TEXT`                     |
 //!
 //! A rule of the planner before its own makes JSON of the values that are none yet, so that the
 //! functions have nothing but JSON to put together:
@@ -20,17 +20,19 @@
 //!   json_build_array(x, json_list(l))   ->   json_build_array(to_json(x), json_list(l))
 //! ```
 //!
-//! A column of an answer that chooses among JSON, or is a part of it, says that it is JSON too;
-//! what is cast to a text does not say so any more:
+//! Where columns are made, what chooses among JSON, or is an element of a list of JSON, says that
+//! it is JSON too; what JSON is cast to does not say so any more:
 //!
 //! ```text
 //!   SELECT coalesce(json_list(l), '[]')   ->   SELECT json_text(coalesce(json_list(l), '[]'))
-//!   SELECT j -> 'a'                       ->   SELECT json_text(j -> 'a')
-//!   j::TEXT                               ->   json_plain(j::TEXT)
+//!   SELECT (array_agg(j))[1]              ->   SELECT json_text((array_agg(j))[1])
+//!   j::TEXT                               ->   unmarked(j::TEXT)
 //! ```
 //!
+//! Lists say that their elements are JSON: `array_agg` does where its values are.
+//!
 //! Pure. Invariant JSV-1: what one of these functions made, and a column of JSON, stands in another
-//! one as JSON, through columns of subqueries too, and not as a text.
+//! one as JSON, through columns of subqueries and lists too, and not as a text.
 
 use std::sync::Arc;
 
@@ -42,24 +44,27 @@ use arrow::datatypes::{DataType, Field, FieldRef};
 use arrow::error::ArrowError;
 use arrow::json::writer::NullableEncoder;
 use arrow::json::{Encoder, EncoderFactory, EncoderOptions};
-use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
+use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::session_state::SessionState;
-use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::expr::{ScalarFunction, WindowFunction};
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ExprSchemable, LogicalPlan, Projection, ReturnFieldArgs,
-    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Union, Volatility,
+    ColumnarValue, Expr, ExprSchemable, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs,
+    ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
 };
 use lazybase_model::Error;
 
 use crate::copy::json_texts_by;
 use crate::error::into_datafusion;
-use crate::pg_catalog::types::{is_json_field, mark};
+use crate::pg_catalog::types::{is_json_field, is_json_list, mark, says_json};
 use crate::planner::intervals::computed;
 use crate::planner::json_functions::{is_json_text, no_json};
-use crate::planner::rule::{NodeRule, rewrite_named, rewrite_parts};
+use crate::planner::mapped::{self, Mapping};
+use crate::planner::marks;
+use crate::planner::rule::{NodeRule, rewrite_parts};
+use crate::planner::unknowns::WITH_DEFAULT;
 use crate::text_form;
 
 /// The rule.
@@ -73,15 +78,24 @@ pub(crate) const JSON_CHECKED: &str = "json_checked";
 
 /// Functions that give one of their arguments.
 const CHOICES: [&str; 6] = ["coalesce", "nullif", "ifnull", "nvl", "greatest", "least"];
-/// A function of a crate whose texts are JSON.
-const PART_OF_JSON: &str = "json_get_json";
+/// The function that gives an element of a list.
+const ELEMENT: &str = "array_element";
 
 /// Adds the functions.
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     for made in ALL {
         state.register_udf(function(made))?;
     }
-    Ok(())
+    mapped::register::<Gathered>(state, "array_agg")
+}
+
+/// Lists of values as they are, which say that these are JSON.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Gathered;
+
+impl Mapping for Gathered {
+    const SLIDES_OVER_DISTINCT: bool = true;
+    const KEEPS_JSON: bool = true;
 }
 
 /// What a function makes.
@@ -92,11 +106,11 @@ enum Made {
     Object,
     Row,
     List,
+    Elements,
     Member,
     ObjectList,
     Checked,
     Text,
-    Plain,
 }
 
 const ALL: [Made; 10] = [
@@ -105,11 +119,11 @@ const ALL: [Made; 10] = [
     Made::Object,
     Made::Row,
     Made::List,
+    Made::Elements,
     Made::Member,
     Made::ObjectList,
     Made::Checked,
     Made::Text,
-    Made::Plain,
 ];
 
 fn function(made: Made) -> Arc<ScalarUDF> {
@@ -118,33 +132,23 @@ fn function(made: Made) -> Arc<ScalarUDF> {
     Arc::new(ScalarUDF::from(JsonOf { made, signature }))
 }
 
+/// The function that lets nothing but JSON pass.
+pub(super) fn checked() -> Arc<ScalarUDF> {
+    function(Made::Checked)
+}
+
 fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    if let LogicalPlan::Union(union) = plan {
-        return union_of_json(union);
-    }
-    let plan = told(plan)?.transform_data(|plan| {
-        let parts = rewrite_parts(plan, &|expr, schema| Ok(of_json(expr, schema)))?;
-        // What is cast to a text is no JSON any more.
-        match parts.transformed && holds_json(&parts.data) && passes_on(&parts.data) {
+    let plan = marks::shown(plan).transform_data(told)?;
+    let plan = plan.transform_data(|plan| {
+        let is_column = makes_columns(&plan);
+        let parts = rewrite_parts(plan, &|expr, schema| of_json(expr, schema, is_column))?;
+        match parts.transformed && passes_on(&parts.data) {
             true => parts.map_data(LogicalPlan::recompute_schema),
             false => Ok(parts),
         }
     })?;
-    let unsaid = match &plan.data {
-        LogicalPlan::Projection(projection) => projection.expr.iter().any(may_be_unsaid),
-        _ => false,
-    };
-    if !unsaid {
-        return Ok(plan);
-    }
-    plan.transform_data(|plan| {
-        let schema = merge_schema(&plan.inputs());
-        let shown = rewrite_named(plan, &mut |expr| Ok(shown(expr, &schema)))?;
-        match shown.transformed {
-            true => shown.map_data(LogicalPlan::recompute_schema),
-            false => Ok(shown),
-        }
-    })
+    plan.transform_data(marks::agreed)?
+        .transform_data(of_elements)
 }
 
 /// A node whose columns say of themselves what those below it have come to say.
@@ -156,116 +160,109 @@ fn told(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     }
 }
 
-/// A UNION that gives JSON in a column has it from each of its parts: what does not say so is
-/// looked at.
-fn union_of_json(mut union: Union) -> Result<Transformed<LogicalPlan>> {
-    let is_json = |schema: &DFSchema, at: usize| is_json_field(schema.field(at));
-    let mut changed = false;
-    for input in &mut union.inputs {
-        let schema = Arc::clone(input.schema());
-        let unsaid = |at: usize| is_json(&union.schema, at) && !is_json(&schema, at);
-        if !(0..schema.fields().len()).any(unsaid) {
-            continue;
-        }
-        let columns = schema.iter().enumerate().map(|(at, (qualifier, field))| {
-            let column = Expr::from((qualifier, field));
-            match unsaid(at) {
-                true => function(Made::Checked)
-                    .call(vec![column])
-                    .alias_qualified(qualifier.cloned(), field.name()),
-                false => column,
-            }
-        });
-        let part = Projection::try_new(columns.collect(), Arc::clone(input))?;
-        *input = Arc::new(LogicalPlan::Projection(part));
-        changed = true;
-    }
-    let plan = LogicalPlan::Union(union);
-    Ok(Transformed::new(plan, changed, TreeNodeRecursion::Continue))
-}
-
-/// Whether a column of a node says that it is JSON.
+/// Whether a column of a node says that it is JSON, or lists of it.
 fn holds_json(plan: &LogicalPlan) -> bool {
     let mut fields = plan.schema().fields().iter();
-    fields.any(|field| is_json_field(field))
+    fields.any(|field| says_json(field))
 }
 
 /// Whether a node keeps what its columns say, which is what those below it said once.
 fn passes_on(plan: &LogicalPlan) -> bool {
+    makes_columns(plan)
+        || matches!(
+            plan,
+            LogicalPlan::SubqueryAlias(_) | LogicalPlan::Join(_) | LogicalPlan::Unnest(_)
+        )
+}
+
+/// Whether the expressions of a node are its columns.
+fn makes_columns(plan: &LogicalPlan) -> bool {
     matches!(
         plan,
         LogicalPlan::Projection(_)
-            | LogicalPlan::SubqueryAlias(_)
-            | LogicalPlan::Join(_)
             | LogicalPlan::Window(_)
             | LogicalPlan::Aggregate(_)
+            | LogicalPlan::Values(_)
     )
 }
 
-/// Whether an expression may give JSON and not say so.
-fn may_be_unsaid(expr: &Expr) -> bool {
+/// The elements of lists of JSON, a row each, as JSON.
+fn of_elements(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Unnest(unnest) = &plan else {
+        return Ok(Transformed::no(plan));
+    };
+    let lists = unnest.input.schema();
+    let fields = unnest
+        .schema
+        .fields()
+        .iter()
+        .zip(&unnest.dependency_indices);
+    let is_element = |(field, list): (&FieldRef, &usize)| {
+        *field.data_type() == DataType::Utf8 && is_json_list(lists.field(*list))
+    };
+    let are_json: Vec<bool> = fields.map(is_element).collect();
+    let plan = Arc::new(plan);
+    let text = |at: usize| are_json[at].then(|| function(Made::Text));
+    Ok(match marks::with_calls(&plan, &text)? {
+        Some(plan) => Transformed::yes(Arc::unwrap_or_clone(plan)),
+        None => Transformed::no(Arc::unwrap_or_clone(plan)),
+    })
+}
+
+/// An expression with JSON where JSON is put together, and what JSON is cast to as nothing else:
+/// the planner takes a cast for something that leaves a value what it is. In a column, what is JSON
+/// and would not say so says it.
+fn of_json(expr: Expr, schema: &DFSchema, is_column: bool) -> Result<Transformed<Expr>> {
+    let is_cast = matches!(expr, Expr::Cast(_));
+    if is_cast && field_of(&expr, schema).is_some_and(|field| says_json(&field)) {
+        return Ok(Transformed::yes(marks::unmarked().call(vec![expr])));
+    }
+    if is_column && may_be_unsaid(&expr) && is_json(&expr, schema) {
+        return Ok(Transformed::yes(function(Made::Text).call(vec![expr])));
+    }
     match expr {
-        Expr::Alias(alias) => may_be_unsaid(&alias.expr),
-        expr => is_choice(expr) || is_part(expr),
+        Expr::ScalarFunction(call) => Ok(put_together(call, schema)),
+        Expr::WindowFunction(call) => {
+            check_default(&call, schema)?;
+            Ok(Transformed::no(Expr::WindowFunction(call)))
+        }
+        expr => Ok(Transformed::no(expr)),
     }
 }
 
-/// Whether an expression is a part of JSON, which is JSON.
-fn is_part(expr: &Expr) -> bool {
-    matches!(expr, Expr::ScalarFunction(call) if call.func.name() == PART_OF_JSON)
-}
-
-/// Whether an expression gives one of some values.
-fn is_choice(expr: &Expr) -> bool {
+/// Whether an expression may give JSON and not say so: one of some values, or of a list's elements.
+fn may_be_unsaid(expr: &Expr) -> bool {
     match expr {
         Expr::Case(_) => true,
-        Expr::ScalarFunction(call) => CHOICES.contains(&call.func.name()),
+        Expr::ScalarFunction(call) => {
+            let name = call.func.name();
+            name == ELEMENT || CHOICES.contains(&name)
+        }
         _ => false,
     }
 }
 
-/// A column that gives JSON as that: neither CASE nor what is like it says so, nor a part of JSON.
-fn shown(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
-    let is_json = |of: &Expr| is_marked(of, schema);
-    match expr {
-        Expr::Alias(mut alias) => {
-            let of = std::mem::take(alias.expr.as_mut());
-            shown(of, schema).update_data(|of| {
-                *alias.expr = of;
-                Expr::Alias(alias)
-            })
-        }
-        expr if is_part(&expr) || (is_choice(&expr) && gives(&expr, &is_json)) => {
-            Transformed::yes(function(Made::Text).call(vec![expr]))
-        }
-        expr => Transformed::no(expr),
-    }
-}
-
-/// A call of one of the functions with JSON in the place of all values, and a cast of JSON to TEXT
-/// as a text: the planner takes it for one that leaves a value what it is.
-fn of_json(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
-    let to_text = matches!(&expr, Expr::Cast(cast) if *cast.field.data_type() == DataType::Utf8);
-    if to_text && is_marked(&expr, schema) {
-        return Transformed::yes(function(Made::Plain).call(vec![expr]));
-    }
-    let Expr::ScalarFunction(mut call) = expr else {
-        return Transformed::no(expr);
-    };
+/// A call of one of the functions with JSON in the place of all values.
+fn put_together(mut call: ScalarFunction, schema: &DFSchema) -> Transformed<Expr> {
     let name = call.func.name();
     let Some(made) = ALL.into_iter().find(|made| made.name() == name) else {
         return Transformed::no(Expr::ScalarFunction(call));
     };
     let mut changed = false;
-    if made == Made::Value {
-        changed = call.args.iter().any(|of| is_json(of, schema));
-        if changed {
-            call.func = function(Made::Text);
+    if let (Made::Value, [value]) = (made, call.args.as_slice()) {
+        let of = match is_json(value, schema) {
+            true => Made::Text,
+            false => made_of(value, schema),
+        };
+        if of != made {
+            call.func = function(of);
+            changed = true;
         }
     }
     for (at, value) in call.args.iter_mut().enumerate() {
         if made.takes_json(at) && !is_json(value, schema) {
-            *value = function(Made::Value).call(vec![std::mem::take(value)]);
+            let of = made_of(value, schema);
+            *value = function(of).call(vec![std::mem::take(value)]);
             changed = true;
         }
     }
@@ -273,33 +270,52 @@ fn of_json(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     Transformed::new(call, changed, TreeNodeRecursion::Continue)
 }
 
-/// Whether a value is known to be JSON.
-fn is_json(expr: &Expr, schema: &DFSchema) -> bool {
-    gives(expr, &|of| is_part(of) || is_marked(of, schema))
+/// What makes JSON of a value that is none itself.
+fn made_of(value: &Expr, schema: &DFSchema) -> Made {
+    match is_list(value, schema) {
+        true => Made::Elements,
+        false => Made::Value,
+    }
+}
+
+/// Refuses what `lag` or `lead` of JSON would give where there is no such row, if it is none.
+fn check_default(call: &WindowFunction, schema: &DFSchema) -> Result<()> {
+    if let [value, _, Expr::Literal(default, _)] = call.params.args.as_slice()
+        && WITH_DEFAULT.contains(&call.fun.name())
+        && is_marked(value, schema)
+        && let Ok(ScalarValue::Utf8(Some(text))) = default.cast_to(&DataType::Utf8)
+        && !is_json_text(&text)
+    {
+        return Err(into_datafusion(no_json(&text)));
+    }
+    Ok(())
 }
 
 /// Whether a value is JSON, or chosen from such, beside NULL and constants that are JSON.
-fn gives(expr: &Expr, is_json: &dyn Fn(&Expr) -> bool) -> bool {
-    chosen(expr, is_json) == Some(true)
+fn is_json(expr: &Expr, schema: &DFSchema) -> bool {
+    chosen(expr, schema) == Some(true)
 }
 
 /// The same; nothing of NULL, and of a constant that is JSON where it stands beside JSON.
-fn chosen(expr: &Expr, is_json: &dyn Fn(&Expr) -> bool) -> Option<bool> {
+fn chosen(expr: &Expr, schema: &DFSchema) -> Option<bool> {
     match expr {
-        Expr::Alias(alias) => chosen(&alias.expr, is_json),
+        Expr::Alias(alias) => chosen(&alias.expr, schema),
         Expr::Case(case) => {
             let results = case.when_then_expr.iter().map(|(_, result)| result);
             let results = results.chain(&case.else_expr);
-            all_of(results.map(|result| &**result), is_json)
+            all_of(results.map(|result| &**result), schema)
         }
         // What NULLIF is compared with is not given.
         Expr::ScalarFunction(call) if call.func.name() == "nullif" => {
-            all_of(call.args.iter().take(1), is_json)
+            all_of(call.args.iter().take(1), schema)
         }
         Expr::ScalarFunction(call) if CHOICES.contains(&call.func.name()) => {
-            all_of(call.args.iter(), is_json)
+            all_of(call.args.iter(), schema)
         }
-        other if is_json(other) => Some(true),
+        Expr::ScalarFunction(call) if call.func.name() == ELEMENT => {
+            Some(call.args.first().is_some_and(|list| is_list(list, schema)))
+        }
+        other if is_marked(other, schema) => Some(true),
         Expr::Literal(value, _) if value.is_null() => None,
         Expr::Literal(value, _) => match value.try_as_str().flatten() {
             Some(text) if is_json_text(text) => None,
@@ -310,18 +326,23 @@ fn chosen(expr: &Expr, is_json: &dyn Fn(&Expr) -> bool) -> Option<bool> {
 }
 
 /// Whether all of some values are JSON; nothing where none says so.
-fn all_of<'e>(
-    values: impl Iterator<Item = &'e Expr>,
-    is_json: &dyn Fn(&Expr) -> bool,
-) -> Option<bool> {
-    let said = values.filter_map(|value| chosen(value, is_json));
+fn all_of<'e>(values: impl Iterator<Item = &'e Expr>, schema: &DFSchema) -> Option<bool> {
+    let said = values.filter_map(|value| chosen(value, schema));
     said.reduce(|one, other| one && other)
+}
+
+fn field_of(expr: &Expr, schema: &DFSchema) -> Option<FieldRef> {
+    expr.to_field(schema).ok().map(|(_, field)| field)
 }
 
 /// Whether a value says of itself that it is JSON.
 fn is_marked(expr: &Expr, schema: &DFSchema) -> bool {
-    let field = expr.to_field(schema);
-    field.is_ok_and(|(_, field)| is_json_field(&field))
+    field_of(expr, schema).is_some_and(|field| is_json_field(&field))
+}
+
+/// Whether a value says of itself that it is a list of JSON.
+fn is_list(expr: &Expr, schema: &DFSchema) -> bool {
+    field_of(expr, schema).is_some_and(|field| is_json_list(&field))
 }
 
 /// One of the functions.
@@ -349,7 +370,7 @@ impl ScalarUDFImpl for JsonOf {
         let field = Field::new(self.name(), DataType::Utf8, true);
         // A member is no JSON of its own.
         Ok(Arc::new(match self.made {
-            Made::Member | Made::Plain => field,
+            Made::Member => field,
             _ => field.with_metadata(mark("json")),
         }))
     }
@@ -367,11 +388,11 @@ impl Made {
             Made::Object => "json_build_object",
             Made::Row => JSON_ROW,
             Made::List => "json_list",
+            Made::Elements => "json_of_list",
             Made::Member => "json_member",
             Made::ObjectList => "json_object_list",
             Made::Checked => JSON_CHECKED,
             Made::Text => "json_text",
-            Made::Plain => "json_plain",
         }
     }
 
@@ -414,7 +435,7 @@ impl Made {
     fn of(self, arrays: &[ArrayRef]) -> Result<StringArray> {
         match self {
             Made::Value => of_values(&arrays[0]),
-            Made::Text | Made::Plain => texts(&arrays[0]),
+            Made::Text => texts(&arrays[0]),
             Made::Checked => {
                 let texts = texts(&arrays[0])?;
                 let wrong = texts.iter().flatten().find(|text| !is_json_text(text));
@@ -428,6 +449,7 @@ impl Made {
             Made::Row => object(arrays, ["{", ":", ",", "}"]),
             Made::Member => object(arrays, ["", " : ", "", ""]),
             Made::List => list(&arrays[0], ["[", ", ", "]"]),
+            Made::Elements => list(&arrays[0], ["[", ",", "]"]),
             Made::ObjectList => list(&arrays[0], ["{ ", ", ", " }"]),
         }
     }

@@ -27,20 +27,26 @@ use crate::pg_catalog::types::{is_json_field, mark};
 pub(super) trait Mapping: Debug + Eq + Hash + Send + Sync + 'static {
     /// Whether the planner's function takes mapped values where it slides over distinct ones.
     const SLIDES_OVER_DISTINCT: bool;
-    /// Whether an answer is one of the values, which is JSON where they are.
-    const GIVES_A_VALUE: bool = false;
+    /// Whether an answer is one of the values, or a list of them, and JSON where they are.
+    const KEEPS_JSON: bool = false;
 
     /// What values of a type are mapped to, if to anything.
-    fn mapped(of: &DataType) -> Option<DataType>;
+    fn mapped(_of: &DataType) -> Option<DataType> {
+        None
+    }
 
     /// Values as the planner's function takes them.
-    fn to_mapped(values: &ArrayRef) -> ArrayRef;
+    fn to_mapped(values: &ArrayRef) -> ArrayRef {
+        Arc::clone(values)
+    }
 
     /// What it answers, as values of the type `of`.
     ///
     /// # Errors
     /// Where the type has no such value.
-    fn from_mapped(values: &ArrayRef, of: &DataType) -> Result<ArrayRef>;
+    fn from_mapped(values: &ArrayRef, _of: &DataType) -> Result<ArrayRef> {
+        Ok(Arc::clone(values))
+    }
 
     /// What stands in the place of the planner's function of a name over a frame that slides.
     fn sliding(_name: &str, _args: &AccumulatorArgs<'_>) -> Option<Box<dyn Accumulator>> {
@@ -50,10 +56,7 @@ pub(super) trait Mapping: Debug + Eq + Hash + Send + Sync + 'static {
 
 /// Puts an aggregate in the place of the planner's of its name.
 pub(super) fn register<M: Mapping>(state: &mut SessionState, name: &str) -> Result<()> {
-    let function = Around::<M> {
-        inner: state.udaf(name)?,
-        mapping: PhantomData,
-    };
+    let function = Around::<M>::new(state.udaf(name)?);
     state.register_udaf(Arc::new(AggregateUDF::from(function)))?;
     Ok(())
 }
@@ -71,6 +74,13 @@ fn mapped_field<M: Mapping>(field: &FieldRef) -> Option<FieldRef> {
 }
 
 impl<M: Mapping> Around<M> {
+    fn new(inner: Arc<AggregateUDF>) -> Around<M> {
+        Around {
+            inner,
+            mapping: PhantomData,
+        }
+    }
+
     /// Calls the planner's function for mapped values where they are mapped, and says what comes
     /// back then.
     fn with_mapped<T>(
@@ -124,7 +134,7 @@ impl<M: Mapping> AggregateUDFImpl for Around<M> {
     fn return_field(&self, arguments: &[FieldRef]) -> Result<FieldRef> {
         let field = self.inner.return_field(arguments)?;
         match arguments {
-            [of] if M::GIVES_A_VALUE && is_json_field(of) => {
+            [of] if M::KEEPS_JSON && is_json_field(of) => {
                 let field = field.as_ref().clone().with_metadata(mark("json"));
                 Ok(Arc::new(field))
             }
@@ -184,6 +194,22 @@ impl<M: Mapping> AggregateUDFImpl for Around<M> {
             let inner = self.inner.create_sliding_accumulator(args)?;
             Ok(self.accumulator_of(inner, of))
         })
+    }
+
+    fn with_beneficial_ordering(
+        self: Arc<Self>,
+        is_ordered: bool,
+    ) -> Result<Option<Arc<dyn AggregateUDFImpl>>> {
+        let inner = self.inner.as_ref().clone();
+        let inner = inner.with_beneficial_ordering(is_ordered)?;
+        Ok(inner.map(|inner| {
+            let around = Around::<M>::new(Arc::new(inner));
+            Arc::new(around) as Arc<dyn AggregateUDFImpl>
+        }))
+    }
+
+    fn supports_null_handling_clause(&self) -> bool {
+        self.inner.supports_null_handling_clause()
     }
 
     fn simplify_expr_op_literal(

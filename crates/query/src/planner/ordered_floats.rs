@@ -89,7 +89,7 @@ struct Ordered;
 
 impl Mapping for Ordered {
     const SLIDES_OVER_DISTINCT: bool = true;
-    const GIVES_A_VALUE: bool = true;
+    const KEEPS_JSON: bool = true;
 
     fn mapped(of: &DataType) -> Option<DataType> {
         match of {

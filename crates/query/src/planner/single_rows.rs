@@ -12,6 +12,7 @@
 //! A rule of the planner before its own, and its function; pure. Invariant SGL-1: an error is one
 //! of a row that is asked for, and not of rows that the subquery alone would find.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, UInt64Array};
@@ -58,10 +59,11 @@ fn value_of(subquery: Subquery) -> Result<Transformed<Expr>> {
         }
         None => (all_of(&subquery.subquery)?, true),
     };
+    let only = Only::of(subquery.subquery.schema().field(0));
     let value = Expr::ScalarSubquery(subquery.with_plan(Arc::new(plan)));
     Ok(Transformed::yes(match may_have_more {
         true => {
-            let only = Arc::new(ScalarUDF::from(Only::new()));
+            let only = Arc::new(ScalarUDF::from(only));
             Expr::ScalarFunction(ScalarFunction::new_udf(only, vec![value]))
         }
         false => value,
@@ -154,12 +156,16 @@ fn aggregated(
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Only {
     signature: Signature,
+    /// What is told of the values beside their type, as that they are UUIDs: lists do not say it.
+    told: BTreeMap<String, String>,
 }
 
 impl Only {
-    fn new() -> Only {
+    /// One that gives the values of this field.
+    fn of(field: &Field) -> Only {
         Only {
             signature: Signature::any(1, Volatility::Immutable),
+            told: field.metadata().clone().into_iter().collect(),
         }
     }
 }
@@ -183,12 +189,11 @@ impl ScalarUDFImpl for Only {
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         match args.arg_fields {
             [of] => match of.data_type() {
-                // What is told of the values of the column, as that they are UUIDs, stays.
-                DataType::List(element) => Ok(Arc::new(
-                    Field::clone(element)
-                        .with_name(of.name())
-                        .with_nullable(true),
-                )),
+                DataType::List(element) => {
+                    let told = self.told.clone().into_iter().collect();
+                    let field = Field::new(of.name(), element.data_type().clone(), true);
+                    Ok(Arc::new(field.with_metadata(told)))
+                }
                 _ => internal_err!("only is of one list"),
             },
             _ => internal_err!("only is of one list"),

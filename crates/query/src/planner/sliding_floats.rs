@@ -47,18 +47,6 @@ struct AsTheyAre;
 impl Mapping for AsTheyAre {
     const SLIDES_OVER_DISTINCT: bool = false;
 
-    fn mapped(_: &DataType) -> Option<DataType> {
-        None
-    }
-
-    fn to_mapped(values: &ArrayRef) -> ArrayRef {
-        ArrayRef::clone(values)
-    }
-
-    fn from_mapped(values: &ArrayRef, _: &DataType) -> Result<ArrayRef> {
-        Ok(ArrayRef::clone(values))
-    }
-
     fn sliding(name: &str, args: &AccumulatorArgs<'_>) -> Option<Box<dyn Accumulator>> {
         over_floats(name, args)
     }

@@ -28,8 +28,8 @@ use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::sql::sqlparser::ast::{
-    ArrayElemTypeDef, CastKind, DataType as SqlType, Expr, Query, SetExpr, TimezoneInfo,
-    TypedString, Value, Values, VisitMut, VisitorMut,
+    ArrayElemTypeDef, CastKind, DataType as SqlType, Expr, TimezoneInfo, TypedString, Value,
+    VisitMut,
 };
 use lazybase_model::Error;
 
@@ -43,7 +43,7 @@ use crate::pg_catalog::types::mark;
 use crate::planner::json_values::JSON_CHECKED;
 use crate::planner::spelt_moments::spelt_as;
 use crate::types::{self, INTERVAL, UTC, UUID};
-use crate::walk::{visit_expressions_mut, visit_mut};
+use crate::walk::visit_expressions_mut;
 
 /// The name of the function that casts to UUID become.
 const UUID_OF: &str = "uuid_of";
@@ -52,8 +52,6 @@ const UUIDS_OF: &str = "uuids_of";
 
 /// Writes all casts to UUID and JSON as calls of functions, and constants of moments in full.
 pub(crate) fn rewrite(tree: &mut impl VisitMut) {
-    let done: ControlFlow<()> = visit_mut(tree, &mut RowsOfJson);
-    debug_assert!(done.is_continue(), "nothing ends the visit");
     let done: ControlFlow<()> = visit_expressions_mut(tree, |expr| {
         spell(expr);
         if is_to_json(expr) {
@@ -99,55 +97,6 @@ fn is_to_json(expr: &Expr) -> bool {
             ..
         })
     )
-}
-
-/// Makes JSON of the constants that stand in a column of VALUES beside casts to JSON: the planner
-/// refuses columns of which some cells are JSON and others are not.
-struct RowsOfJson;
-
-impl VisitorMut for RowsOfJson {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        rows_of_body(&mut query.body);
-        ControlFlow::Continue(())
-    }
-}
-
-fn rows_of_body(body: &mut SetExpr) {
-    match body {
-        SetExpr::Values(values) => rows_of_json(values),
-        SetExpr::SetOperation { left, right, .. } => {
-            rows_of_body(left);
-            rows_of_body(right);
-        }
-        _ => {}
-    }
-}
-
-fn rows_of_json(values: &mut Values) {
-    let width = values.rows.first().map_or(0, |row| row.content.len());
-    for at in 0..width {
-        let mut cells = values.rows.iter().filter_map(|row| row.content.get(at));
-        if !cells.any(is_to_json) {
-            continue;
-        }
-        let cells = values.rows.iter_mut();
-        for cell in cells.filter_map(|row| row.content.get_mut(at)) {
-            let Expr::Value(value) = &*cell else {
-                continue;
-            };
-            if matches!(value.value, Value::Null | Value::SingleQuotedString(_)) {
-                *cell = Expr::Cast {
-                    kind: CastKind::Cast,
-                    expr: Box::new(cell.clone()),
-                    data_type: SqlType::JSON,
-                    array: false,
-                    format: None,
-                };
-            }
-        }
-    }
 }
 
 /// Writes the text of a constant that is cast to a moment or an interval in full.

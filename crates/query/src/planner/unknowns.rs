@@ -140,7 +140,7 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 /// Functions whose arguments and result have one type.
 const ALIKE: [&str; 4] = ["coalesce", "nullif", "greatest", "least"];
 /// Windows whose third argument stands for a value that no row has.
-const WITH_DEFAULT: [&str; 2] = ["lag", "lead"];
+pub(super) const WITH_DEFAULT: [&str; 2] = ["lag", "lead"];
 
 fn rewritten(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let of = |expr: &Expr| match is_unknown(expr) {
