@@ -274,7 +274,9 @@ pub(crate) fn not_kept(name: &str) -> Error {
     let upper = name.to_ascii_uppercase();
     let word = upper.split(['(', ' ']).next().unwrap_or_default();
     let hint = match upper.as_str() {
-        "JSONB" => "use JSON, which is kept as text",
+        "JSONB" => {
+            "use JSON, which keeps texts as they are given: JSONB sorts keys and leaves out blanks"
+        }
         upper if upper.starts_with("INTERVAL") => "write INTERVAL, without fields",
         upper if upper.starts_with("TIME") => "use TIME, or TIMESTAMP WITH TIME ZONE",
         "SERIAL" | "BIGSERIAL" | "SMALLSERIAL" => {
