@@ -493,8 +493,8 @@ fn read_tokens(
                 Failure::Known(Error::internal("a token was both there and not"))
             }));
     }
-    if in_public {
-        temporary_names::call(&mut statement);
+    if let Some(of_columns) = &in_public {
+        temporary_names::call(&mut statement, of_columns)?;
     }
     extras.casts = parameters::cast(&statement);
     merge::show(&mut statement);

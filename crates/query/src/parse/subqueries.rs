@@ -73,6 +73,22 @@ fn is_about_rows_around(left: &Expr, query: &Query) -> bool {
     clear && !inside.qualifiers.is_subset(&inside.tables)
 }
 
+/// What a table is called that is read.
+pub(super) fn called(factor: &TableFactor) -> Option<&Ident> {
+    match factor {
+        TableFactor::Table {
+            name, alias: None, ..
+        } => name.0.last().and_then(|part| part.as_ident()),
+        TableFactor::Table { alias, .. }
+        | TableFactor::Derived { alias, .. }
+        | TableFactor::Function { alias, .. }
+        | TableFactor::TableFunction { alias, .. }
+        | TableFactor::NestedJoin { alias, .. }
+        | TableFactor::UNNEST { alias, .. } => alias.as_ref().map(|alias| &alias.name),
+        _ => None,
+    }
+}
+
 /// The names of tables and columns.
 #[derive(Default)]
 pub(super) struct Names {
@@ -88,19 +104,7 @@ impl Visitor for Names {
     type Break = ();
 
     fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
-        let called = match factor {
-            TableFactor::Table {
-                name, alias: None, ..
-            } => name.0.last().and_then(|part| part.as_ident()),
-            TableFactor::Table { alias, .. }
-            | TableFactor::Derived { alias, .. }
-            | TableFactor::Function { alias, .. }
-            | TableFactor::TableFunction { alias, .. }
-            | TableFactor::NestedJoin { alias, .. }
-            | TableFactor::UNNEST { alias, .. } => alias.as_ref().map(|alias| &alias.name),
-            _ => None,
-        };
-        self.tables.extend(called.map(folded));
+        self.tables.extend(called(factor).map(folded));
         ControlFlow::Continue(())
     }
 

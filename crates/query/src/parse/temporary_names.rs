@@ -9,18 +9,24 @@
 //! ```
 //!
 //! Rewrites tokens and sqlparser's tree and does nothing else. What was read so means the same when
-//! the temporary table is gone.
+//! the temporary table is gone. Invariant TPN-1: where something else of the statement is called
+//! `t`, columns of `public.t` are refused that are said to be of that, for the planner could take
+//! them for others.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Ident, ObjectNamePart, Statement, TableAlias, TableFactor, VisitorMut,
+    Expr, Ident, ObjectNamePart, Statement, TableAlias, TableFactor, VisitorMut,
 };
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan};
+use lazybase_model::{Error, Result};
 
-use super::{CATALOG, SCHEMA, folded};
+use super::subqueries::called;
+use super::{CATALOG, SCHEMA, folded, unsupported};
+use crate::definition::identifier;
 use crate::temporary::{self, PG_TEMP};
+use crate::text_places::at_span;
 use crate::walk::visit_mut;
 
 /// Rewrites `pg_temp.t` as a table of FROM, or the one that a statement changes.
@@ -66,27 +72,35 @@ pub(crate) fn may_name_schema(sql: &str) -> bool {
     parts.any(|part| part.eq_ignore_ascii_case(SCHEMA.as_bytes()))
 }
 
-/// Rewrites `public.t` for each name of a temporary table; whether there was one.
-pub(super) fn in_public(tokens: &mut Vec<TokenWithSpan>, temporary: &BTreeSet<String>) -> bool {
+/// Where the columns stand that a statement says to be of `public.t`, by the names of such tables.
+pub(super) type OfColumns = BTreeMap<String, Span>;
+
+/// Rewrites `public.t` for each name of a temporary table; `None` where there was none.
+pub(super) fn in_public(
+    tokens: &mut Vec<TokenWithSpan>,
+    temporary: &BTreeSet<String>,
+) -> Option<OfColumns> {
     if temporary.is_empty() {
-        return false;
+        return None;
     }
     // There a column is looked for in the table that stands before it, and in no FROM.
     let of_comment = word(tokens, 0).is_some_and(|first| first == "comment");
-    let (mut at, mut found) = (0, false);
+    let mut found: Option<OfColumns> = None;
+    let mut at = 0;
     while at < tokens.len() {
         if let Some((from, name)) = named_at(tokens, at, temporary) {
-            let of_column = is_point(tokens, at + 3) && !of_comment;
-            let meant = match of_column {
-                true => name,
+            let of_columns = found.get_or_insert_default();
+            let span = tokens[from].span.union(&tokens[at + 2].span);
+            let meant = match is_point(tokens, at + 3) && !of_comment {
+                true => {
+                    of_columns.entry(name.clone()).or_insert(span);
+                    name
+                }
                 false => temporary::of_public(&name),
             };
-            let name = TokenWithSpan {
-                token: Token::make_word(&meant, Some('"')),
-                span: tokens[from].span.union(&tokens[at + 2].span),
-            };
-            drop(tokens.splice(from..at + 3, [name]));
-            (at, found) = (from, true);
+            let token = Token::make_word(&meant, Some('"'));
+            drop(tokens.splice(from..at + 3, [TokenWithSpan { token, span }]));
+            at = from;
         }
         at += 1;
     }
@@ -128,19 +142,58 @@ fn word(tokens: &[TokenWithSpan], at: usize) -> Option<String> {
 }
 
 /// Lets the tables of FROM that were named so be called by their own names.
-pub(super) fn call(statement: &mut Statement) {
-    struct Caller;
-    impl VisitorMut for Caller {
-        type Break = ();
-        fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
-            if let TableFactor::Table { name, alias, .. } = factor
-                && let [ObjectNamePart::Identifier(table)] = name.0.as_slice()
-                && let Some(called) = temporary::named_in_public(&table.value)
-            {
-                set_called(alias, called);
-            }
-            ControlFlow::Continue(())
+///
+/// # Errors
+/// `Invalid` (0A000) for a column that is said to be of such a table where something else is called
+/// so, too: the planner could take it for a column of that.
+pub(super) fn call(statement: &mut Statement, of_columns: &OfColumns) -> Result<()> {
+    match visit_mut(statement, &mut Caller { of_columns }) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(error) => Err(error),
+    }
+}
+
+struct Caller<'c> {
+    of_columns: &'c OfColumns,
+}
+
+impl VisitorMut for Caller<'_> {
+    type Break = Error;
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Error> {
+        let mut own = None;
+        if let TableFactor::Table { name, alias, .. } = factor
+            && let [ObjectNamePart::Identifier(table)] = name.0.as_slice()
+            && let Some(name) = temporary::named_in_public(&table.value)
+        {
+            set_called(alias, name);
+            own = Some(name.to_owned());
+        }
+        let called = called(factor)
+            .map(folded)
+            .filter(|name| own.as_ref() != Some(name));
+        match called.and_then(|name| self.of_columns.get_key_value(&name)) {
+            Some((name, span)) => ControlFlow::Break(at_span(ambiguous(name), *span)),
+            None => ControlFlow::Continue(()),
         }
     }
-    let _ = visit_mut(statement, &mut Caller);
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        // A column of what is called public.
+        if let Expr::Identifier(ident) = expr
+            && let Some(column) = temporary::named_in_public(&ident.value)
+        {
+            let part = |name: &str| Ident::with_quote_and_span('"', ident.span, name);
+            *expr = Expr::CompoundIdentifier(vec![part(SCHEMA), part(column)]);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn ambiguous(name: &str) -> Error {
+    let table = format!("{SCHEMA}.{}", identifier(name));
+    unsupported(format!(
+        "columns of {table} can't be told from those of what else is called {name:?}"
+    ))
+    .with_hint(format!("give it an alias: FROM {table} AS p, and p.column"))
 }
