@@ -44,7 +44,8 @@ pub(crate) async fn alter(session: &Arc<Shared>, alter: AlterTable) -> Result<An
         let visible = session.visible();
         let before = match visible.require(&alter.name) {
             Err(_) if alter.if_exists => {
-                let notice = Notice::note(format!("there is no table {:?}: skipped", alter.name));
+                let name = temporary::own_name(&alter.name);
+                let notice = Notice::note(format!("there is no table {name:?}: skipped"));
                 return Ok(AnswerStream::done(alter.tag, 0).with_notices([notice]));
             }
             found => found?,

@@ -13,7 +13,7 @@ use datafusion::sql::sqlparser::parser::ParserError;
 use lazybase_engine::read::HiddenColumn;
 use lazybase_model::{Error, TextPlace};
 
-use crate::temporary::named_in_public;
+use crate::temporary::own_name;
 use crate::text_places::of_span;
 use crate::types::not_kept;
 
@@ -346,7 +346,7 @@ fn unknown_column(field: &Column, valid: &[Column], sql: &str) -> Error {
 
 /// The error for a table that is not there, with the nearest name there is.
 pub(crate) fn unknown_table<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Error {
-    let name = named_in_public(name).unwrap_or(name);
+    let name = own_name(name);
     let error = Error::not_found(format!("there is no table {name:?}"))
         .with_name(name)
         .with_sqlstate("42P01");

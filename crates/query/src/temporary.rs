@@ -53,12 +53,9 @@ pub(crate) fn named_in_public(name: &str) -> Option<&str> {
     named(named(name)?)
 }
 
-/// The name that something gets which is made, or renamed, under such a name, or under any other.
-pub(crate) fn made(name: String) -> String {
-    match named_in_public(&name) {
-        Some(name) => name.to_owned(),
-        None => name,
-    }
+/// The name that something has, or gets, which a statement calls so, or by any other name.
+pub(crate) fn own_name(name: &str) -> &str {
+    named_in_public(name).unwrap_or(name)
 }
 
 /// The number of a session that has, or has had, temporary tables.

@@ -20,6 +20,7 @@ use crate::dml::sink::Sink;
 use crate::notice::Notice;
 use crate::parse::CreateView;
 use crate::session::Shared;
+use crate::temporary::own_name;
 use crate::visible::{TableChange, Visible};
 
 /// CREATE MATERIALIZED VIEW.
@@ -96,9 +97,9 @@ pub(crate) fn no_view(visible: &Visible, name: &str) -> Error {
         Some(table) => Error::invalid(format!("{:?} is a table", table.name))
             .with_hint("views are made with CREATE MATERIALIZED VIEW; DROP TABLE drops a table")
             .with_sqlstate("42809"),
-        None => Error::not_found(format!("there is no view {name:?}"))
+        None => Error::not_found(format!("there is no view {:?}", own_name(name)))
             .with_hint("SHOW VIEWS lists them")
-            .with_name(name)
+            .with_name(own_name(name))
             .with_sqlstate("42P01"),
     }
 }

@@ -399,8 +399,8 @@ impl Visible {
 
     /// The secondary view of a name; a temporary table of the same name stands before it.
     pub(crate) fn view(&self, name: &str) -> Option<Arc<Table>> {
-        let called = temporary::named_in_public(name).unwrap_or(name);
-        let view = self.views().into_iter().find(|view| view.name == called);
+        let own_name = temporary::own_name(name);
+        let view = self.views().into_iter().find(|view| view.name == own_name);
         view.filter(|_| self.table(name).is_none())
     }
 

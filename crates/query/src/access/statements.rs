@@ -23,6 +23,7 @@ use crate::parse::roles::{AccessStatement, GrantOption, Listed, RoleName, RoleOp
 use crate::parse::{CATALOG, unsupported};
 use crate::session::Shared;
 use crate::settings::Settings;
+use crate::temporary::own_name;
 use crate::visible::{TableChange, Visible};
 
 /// How often a statement is made anew because other sessions change roles meanwhile.
@@ -625,7 +626,7 @@ impl Asked {
         };
         let table = match found {
             Err(_) if if_exists => {
-                let said = format!("there is no {name:?}: skipped");
+                let said = format!("there is no {:?}: skipped", own_name(name));
                 self.notices.push(Notice::note(said));
                 return Ok(());
             }

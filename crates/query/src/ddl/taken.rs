@@ -11,6 +11,7 @@ use crate::notice::Notice;
 use crate::parse::taken::{Index, Taken};
 use crate::parse::unsupported;
 use crate::session::Shared;
+use crate::temporary::own_name;
 
 /// Does such a statement.
 ///
@@ -44,6 +45,7 @@ fn lock(session: &Arc<Shared>, names: &[String]) -> Result<AnswerStream> {
         };
         gate.look(&table)?;
         if let Some(what) = beyond_postgres(&table) {
+            let name = &table.name;
             return Err(unsupported(format!("pg_dump can't write {name:?}: {what}"))
                 .with_detail("PostgreSQL's statements, which pg_dump writes, can't say so")
                 .with_hint(format!(
@@ -123,11 +125,12 @@ fn drop_no_view(session: &Arc<Shared>, names: &[String]) -> Result<AnswerStream>
             (None, Some(_)) => ("table", "DROP TABLE"),
             (None, None) => continue,
         };
+        let name = own_name(name);
         return Err(Error::invalid(format!("{name:?} is a {kind}"))
             .with_hint(format!("write {drop} {}", identifier(name)))
             .with_sqlstate("42809"));
     }
-    let skipped = names.iter();
+    let skipped = names.iter().map(|name| own_name(name));
     let skipped = skipped.map(|name| format!("there is no view {name:?}: skipped"));
     Ok(AnswerStream::done("DROP VIEW", 0).with_notices(skipped.map(Notice::note)))
 }

@@ -40,6 +40,7 @@ use crate::parse::{
 };
 use crate::read::{self, Opened};
 use crate::session::{Shared, Target, ours};
+use crate::temporary::own_name;
 use crate::walk::{visit, visit_expressions};
 
 /// UPDATE.
@@ -413,6 +414,7 @@ impl Found<'_> {
         let mut then = session.visible();
         then.manifest = Arc::clone(snapshot.manifest());
         if then.table(&name).map(|named| named.id) != Some(self.table.id) {
+            let name = own_name(&name);
             let fact = format!("{name:?} was the name of another table there");
             return Err(altered(self.table, fact));
         }

@@ -14,7 +14,7 @@ use super::create::{
     row_labels, set_column_storage,
 };
 use super::{folded, merge, table_name, unsupported};
-use crate::temporary;
+use crate::temporary::own_name;
 use crate::types;
 
 /// ALTER TABLE, or COMMENT ON.
@@ -111,7 +111,7 @@ fn add_steps(steps: &mut Vec<AlterStep>, operation: AlterTableOperation) -> Resu
         Op::RenameTable {
             table_name: RenameTableNameKind::To(name) | RenameTableNameKind::As(name),
         } => {
-            let name = checked_name(temporary::made(table_name(&name)?))?;
+            let name = checked_name(own_name(&table_name(&name)?).to_owned())?;
             steps.push(AlterStep::Change(Alteration::Rename(name)));
         }
         Op::AlterColumn { column_name, op } => {

@@ -118,7 +118,7 @@ pub(crate) struct Reference {
 
 pub(super) fn create_table(create: ast::CreateTable) -> Result<CreateTable> {
     check_form(&create)?;
-    let name = temporary::made(table_name(&create.name)?);
+    let name = temporary::own_name(&table_name(&create.name)?).to_owned();
     let of_session = temporary::named(&name).map(str::to_owned);
     let mut table = CreateTable {
         if_not_exists: create.if_not_exists,

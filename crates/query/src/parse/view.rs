@@ -8,7 +8,7 @@ use lazybase_model::{Error, Result};
 
 use super::create::checked_name;
 use super::{folded, table_name, unsupported};
-use crate::temporary;
+use crate::temporary::own_name;
 
 /// A view as declared.
 #[derive(Debug, Clone)]
@@ -55,9 +55,9 @@ pub(super) fn create_view(view: &ast::CreateView) -> Result<CreateView> {
         },
         _ => return Err(refused("a view of anything but one table")),
     };
-    let called = temporary::named_in_public(&table).unwrap_or(&table);
+    let called = own_name(&table);
     Ok(CreateView {
-        name: checked_name(temporary::made(table_name(&view.name)?))?,
+        name: checked_name(own_name(&table_name(&view.name)?).to_owned())?,
         if_not_exists: view.if_not_exists,
         columns: columns(&select.projection, called)?,
         key: order
