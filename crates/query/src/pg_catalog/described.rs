@@ -294,8 +294,8 @@ impl Numbered {
         system::numbered(self.oid(text)?)
     }
 
-    /// The name of what a text means by its name or its number; the number itself where nothing
-    /// has it.
+    /// The name of what a text means by its name or its number, with its schema where the name
+    /// means something else; the number itself where nothing has it.
     ///
     /// # Errors
     /// Those of `named`.
@@ -303,12 +303,16 @@ impl Numbered {
         let Some(oid) = self.named(text)? else {
             return Ok(text.to_owned());
         };
-        Ok(match self.thing(oid) {
-            Some(Thing::System(table)) => table.shown(),
+        let name = match self.thing(oid) {
+            Some(Thing::System(table)) => return Ok(table.shown()),
             Some(Thing::Table(table) | Thing::View(table)) => identifier(&table.name),
             Some(Thing::Key(table) | Thing::Constraint(table)) => identifier(&key_name(&table)),
             None if oid == 0 => "-".to_owned(),
             None => oid.to_string(),
+        };
+        Ok(match self.is_visible(oid) {
+            true => name,
+            false => format!("{SCHEMA}.{name}"),
         })
     }
 
