@@ -263,6 +263,7 @@ fn target(call: &Call, ingest: &CommandStatementIngest, schema: &Schema) -> Resu
     Ok(Ingest {
         table: ingest.table.clone(),
         temporary: ingest.temporary,
+        in_public: ingest.schema() == SCHEMA,
         if_absent,
         if_present,
         op: calls::op(&call.metadata)?,

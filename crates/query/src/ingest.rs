@@ -63,6 +63,9 @@ pub struct Ingest {
     pub table: String,
     /// Whether it is a temporary one, of the session alone.
     pub temporary: bool,
+    /// Whether it is said to be in the schema `public`, so that no temporary one is meant where
+    /// there is another; one is made beside it.
+    pub in_public: bool,
     /// What happens when it is not there.
     pub if_absent: IfAbsent,
     /// What happens when it is there.
@@ -82,6 +85,7 @@ impl Ingest {
         Ingest {
             table: table.into(),
             temporary: false,
+            in_public: false,
             if_absent: IfAbsent::Fail,
             if_present: IfPresent::Append,
             op: Op::Upsert,
@@ -216,15 +220,21 @@ fn table_of(
     sink: &mut Sink,
 ) -> Result<Arc<Table>> {
     let visible = session.visible();
-    let name = &match into.temporary {
-        true => temporary::of_session(&into.table),
-        false => into.table.clone(),
+    let name = &match (into.temporary, into.in_public) {
+        (true, _) => temporary::of_session(&into.table),
+        (false, true) => temporary::of_public(&into.table),
+        (false, false) => into.table.clone(),
     };
-    let missing = visible.readable(name).is_none();
+    let is_beside = !into.temporary && into.in_public && into.if_absent == IfAbsent::Create;
+    let missing = match is_beside {
+        true => !visible.is_taken(&into.table),
+        false => visible.readable(name).is_none(),
+    };
     match (missing, into.if_absent, into.if_present) {
         (false, _, IfPresent::Append) | (true, IfAbsent::Fail, _) => visible.require(name),
         (false, _, IfPresent::Fail) => {
-            Err(Error::conflict(format!("table {name:?} is there already"))
+            let what = format!("table {:?} is there already", into.table);
+            Err(Error::conflict(what)
                 .with_hint("append to it, or replace it")
                 .with_sqlstate("42P07"))
         }

@@ -17,7 +17,9 @@ use futures::{StreamExt, TryStreamExt, stream};
 use prost::Message;
 use tonic::{Code, Request};
 
-use crate::served::{Client, Served, failure, ingest, ingest_into, pairs, query, sqlstate, text};
+use crate::served::{
+    Client, Served, failure, ingest, ingest_into, number, pairs, query, sqlstate, text,
+};
 
 #[tokio::test]
 async fn each_mode_does_what_it_says() {
@@ -157,6 +159,32 @@ async fn what_there_is_not_is_refused_with_a_word() {
         ingest(&mut client, here, vec![pairs(0..1)]).await.unwrap(),
         1
     );
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn a_schema_says_that_no_temporary_table_is_meant() {
+    let served = Served::start().await;
+    let (mut client, mut other) = (served.named().await, served.named().await);
+    let mut own = ingest_into("t", "create");
+    own.temporary = true;
+    ingest(&mut client, own, vec![pairs(0..1)]).await.unwrap();
+    for (mode, rows, count) in [
+        ("create", 0..2, 2),
+        ("append", 2..5, 5),
+        ("create_append", 5..6, 6),
+        ("replace", 0..3, 3),
+    ] {
+        let mut of_all = ingest_into("t", mode);
+        of_all.schema = Some("public".to_owned());
+        ingest(&mut client, of_all, vec![pairs(rows)])
+            .await
+            .unwrap();
+        for (client, count) in [(&mut other, count), (&mut client, 1)] {
+            let got = query(client, "SELECT count(*) FROM t").await.unwrap();
+            assert_eq!(number(&got), count, "{mode}");
+        }
+    }
     served.stop().await;
 }
 
