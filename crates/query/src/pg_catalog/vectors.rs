@@ -15,18 +15,22 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::rewrite::{computed, null, number};
 use crate::parse::folded;
+use crate::temporary::PG_TEMP;
 
 /// The columns that are vectors.
 const VECTORS: [&str; 4] = ["indkey", "indcollation", "indclass", "indoption"];
 
-/// Whether a word is the name of something in the catalogue. In a statement without one, whatever
-/// is called as a column there is a user's own.
+/// Whether a word is the name of something in the catalogue, where no temporary table is. In a
+/// statement without one, whatever is called as a column there is a user's own.
 pub(crate) fn is_of_catalog(token: &TokenWithSpan) -> bool {
     let Token::Word(word) = &token.token else {
         return false;
     };
-    let begin = word.value.get(..3);
-    begin.is_some_and(|begin| begin.eq_ignore_ascii_case("pg_"))
+    let begins = |with: &str| {
+        let begin = word.value.get(..with.len());
+        begin.is_some_and(|begin| begin.eq_ignore_ascii_case(with))
+    };
+    begins("pg_") && !begins(PG_TEMP)
 }
 
 /// Whether an expression is a vector, or one that is cast to a list.
