@@ -134,7 +134,18 @@ fn texts(batch: &RecordBatch) -> Vec<Vec<String>> {
         Some(formatter) => formatter.value(row).to_string(),
         None => "?".to_owned(),
     };
-    (0..batch.num_rows())
-        .map(|row| columns.iter().map(|column| cell(column, row)).collect())
-        .collect()
+    let is_float = |at: usize| batch.column(at).data_type().is_floating();
+    let shown = |(at, formatter): (usize, &Option<ArrayFormatter<'_>>), row: usize| {
+        let text = cell(formatter, row);
+        // Where zeros meet, as in a group, any of them stands for all.
+        match text == "-0.0" && is_float(at) {
+            true => "0.0".to_owned(),
+            false => text,
+        }
+    };
+    let row = |row: usize| -> Vec<String> {
+        let cells = columns.iter().enumerate();
+        cells.map(|column| shown(column, row)).collect()
+    };
+    (0..batch.num_rows()).map(row).collect()
 }

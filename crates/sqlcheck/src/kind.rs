@@ -274,11 +274,13 @@ impl Kind {
         }
         let value = match wild {
             true => [f64::NAN, f64::INFINITY, f64::NEG_INFINITY][dice.roll(3)],
+            false if quarters == 0 && dice.one_in(2) => -0.0,
             false => value,
         };
         let sql = match value.is_finite() {
             true => format!("{value:?}"),
-            false if value.is_nan() => "'NaN'".to_owned(),
+            // There is one NaN, however it is spelt.
+            false if value.is_nan() => dice.pick(&["'NaN'", "'-NaN'"]).to_owned(),
             false if value > 0.0 => "'Infinity'".to_owned(),
             false => "'-Infinity'".to_owned(),
         };
@@ -312,7 +314,7 @@ impl Kind {
                 ScalarValue::TimestampMicrosecond(Some(at), None),
             ),
             _ => (
-                quoted(&format!("{date} {time}+00:00")),
+                quoted(&in_zone(dice, &date, hour, half == 1)),
                 ScalarValue::TimestampMicrosecond(Some(at), Some("+00:00".into())),
             ),
         }
@@ -350,6 +352,15 @@ impl Class {
     }
 }
 
+/// A value as keys have it: there is one zero.
+pub(crate) fn in_key(value: ScalarValue) -> ScalarValue {
+    match value {
+        ScalarValue::Float32(Some(number)) => ScalarValue::Float32(Some(number + 0.0)),
+        ScalarValue::Float64(Some(number)) => ScalarValue::Float64(Some(number + 0.0)),
+        other => other,
+    }
+}
+
 impl Cell {
     /// As the value of a parameter.
     pub(crate) fn bound(&self) -> Option<Value> {
@@ -377,6 +388,22 @@ impl Cell {
 /// A text as SQL writes it.
 pub(crate) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
+}
+
+/// A moment as some zone's clocks show it; on the day that it is in UTC.
+fn in_zone(dice: &mut Dice, date: &str, hour: i64, is_half: bool) -> String {
+    let offset = match dice.roll(8) {
+        0 => 120,
+        1 => 90,
+        2 if hour > 0 => -330,
+        _ => 0,
+    };
+    let minutes = hour * 60 + offset;
+    let (hours, minutes) = (minutes / 60, minutes % 60);
+    let half = if is_half { ".5" } else { "" };
+    let sign = if offset < 0 { '-' } else { '+' };
+    let (far, rest) = (offset.abs() / 60, offset.abs() % 60);
+    format!("{date} {hours:02}:{minutes:02}:00{half}{sign}{far:02}:{rest:02}")
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use datafusion::common::ScalarValue;
 
 use crate::change::{Change, Conflict, Given, Set};
-use crate::kind::{Cell, Kind};
+use crate::kind::{Cell, Kind, in_key};
 use crate::schema::{Merge, Table, View};
 
 /// The cells of a row, in the order of the table's columns.
@@ -68,9 +68,14 @@ impl Rows {
         let place = |at: usize| columns.iter().position(|given| *given == at);
         let given = |at: usize| place(at).map(|place| &cells[place]);
         let absent = |at: usize| table.columns[at].absent().value;
-        let whole: Row = (0..table.columns.len())
-            .map(|at| given(at).cloned().unwrap_or_else(|| absent(at)))
-            .collect();
+        let whole = (0..table.columns.len()).map(|at| {
+            let cell = given(at).cloned().unwrap_or_else(|| absent(at));
+            match table.is_key(at) {
+                true => in_key(cell),
+                false => cell,
+            }
+        });
+        let whole: Row = whole.collect();
         let key = self.key_of(&whole);
         let Some(old) = self.rows.get_mut(&key) else {
             self.rows.insert(key, whole);
