@@ -60,7 +60,7 @@ impl Change {
         let written: Vec<&Arc<Table>> = schema.tables.iter().filter(|t| !t.owner).collect();
         let table = Arc::clone(written[dice.roll(written.len())]);
         match dice.roll(40) {
-            0..=21 => values(dice, table, paths),
+            0..=21 => Change::rows(dice, schema, table, paths),
             22..=25 => select(dice, schema, table),
             26..=32 => update(dice, schema, table),
             33..=38 => Change::Delete {
@@ -68,6 +68,35 @@ impl Change {
                 table,
             },
             _ => Change::Truncate { table },
+        }
+    }
+
+    /// New rows of a table.
+    pub(crate) fn rows(
+        dice: &mut Dice,
+        schema: &Schema,
+        table: Arc<Table>,
+        paths: usize,
+    ) -> Change {
+        let columns = given_columns(dice, &table);
+        let rows = match dice.roll(4) {
+            0 => 1,
+            1 => 2 + dice.roll(4),
+            2 => 8 + dice.roll(8),
+            _ => 16 + dice.roll(24),
+        };
+        let row = |dice: &mut Dice| {
+            let cells = columns
+                .iter()
+                .map(|at| schema.cell(dice, &table, *at, paths));
+            cells.collect()
+        };
+        let rows: Vec<Vec<Cell>> = (0..rows).map(|_| row(dice)).collect();
+        Change::Insert {
+            conflict: conflict(dice, &table),
+            table,
+            columns,
+            given: Given::Values(rows),
         }
     }
 
@@ -179,13 +208,13 @@ fn on_conflict(table: &Table, conflict: &Conflict) -> String {
     }
 }
 
-fn values(dice: &mut Dice, table: Arc<Table>, paths: usize) -> Change {
-    let all: Vec<usize> = (0..table.columns.len()).collect();
+/// The columns that an INSERT gives: all, or those that it must and some of the others.
+fn given_columns(dice: &mut Dice, table: &Table) -> Vec<usize> {
     let may_miss = |at: &usize| {
         let column = &table.columns[*at];
         !table.is_key(*at) && (column.nullable || column.default.is_some())
     };
-    let mut columns = all.clone();
+    let mut columns: Vec<usize> = (0..table.columns.len()).collect();
     if dice.one_in(3) {
         columns.retain(|at| !may_miss(at) || dice.one_in(2));
     }
@@ -195,21 +224,14 @@ fn values(dice: &mut Dice, table: Arc<Table>, paths: usize) -> Change {
     if dice.one_in(4) {
         dice.shuffle(&mut columns);
     }
-    let rows = match dice.roll(4) {
-        0 => 1,
-        1 => 2 + dice.roll(4),
-        2 => 8 + dice.roll(8),
-        _ => 16 + dice.roll(24),
-    };
-    let row = |dice: &mut Dice| {
-        let cells = columns
-            .iter()
-            .map(|at| table.columns[*at].cell(dice, paths));
-        cells.collect()
-    };
-    let rows: Vec<Vec<Cell>> = (0..rows).map(|_| row(dice)).collect();
-    let settable: Vec<usize> = all.into_iter().filter(|at| !table.is_key(*at)).collect();
-    let conflict = match dice.roll(6) {
+    columns
+}
+
+/// What an INSERT does with rows that are there.
+fn conflict(dice: &mut Dice, table: &Table) -> Conflict {
+    let mut settable: Vec<usize> = (0..table.columns.len()).collect();
+    settable.retain(|at| !table.is_key(*at));
+    match dice.roll(6) {
         _ if table.key.is_empty() => Conflict::Replace,
         0 => Conflict::Nothing,
         1 if !settable.is_empty() => {
@@ -223,12 +245,6 @@ fn values(dice: &mut Dice, table: Arc<Table>, paths: usize) -> Change {
             Conflict::Set(sets.into_iter().map(set).collect())
         }
         _ => Conflict::Replace,
-    };
-    Change::Insert {
-        table,
-        columns,
-        given: Given::Values(rows),
-        conflict,
     }
 }
 

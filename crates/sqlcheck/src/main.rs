@@ -15,11 +15,13 @@
 
 mod change;
 mod compare;
+mod define;
 mod dice;
 mod expr;
 mod kind;
 mod plain;
 mod query;
+mod ranges;
 mod rows;
 mod run;
 mod schema;
@@ -147,6 +149,7 @@ fn as_json(report: &Report, shortfalls: &[String]) -> String {
         "planner": tally.planner,
         "again": tally.again,
         "changes": tally.changes,
+        "defined": tally.defined,
         "mixed": tally.mixed,
         "stale": tally.stale,
         "refused": tally.refused,
@@ -174,9 +177,12 @@ fn print(report: &Report) {
         tally.compared, tally.rows, tally.again, tally.mixed, tally.stale,
     );
     println!(
-        "{} changes; {} statements that both refused, {} that failed on one side for what rows \
-         hold",
-        tally.changes, tally.refused, tally.of_rows,
+        "{} changes, {} of tables; {} statements that both refused, {} that failed on one side \
+         for what rows hold",
+        tally.changes + tally.defined,
+        tally.defined,
+        tally.refused,
+        tally.of_rows,
     );
     println!(
         "{} answers with mistakes that the planner is known to make over plain tables too",

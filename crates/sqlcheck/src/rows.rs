@@ -20,6 +20,8 @@ pub(crate) type Row = Vec<ScalarValue>;
 pub(crate) struct Rows {
     pub(crate) table: Arc<Table>,
     pub(crate) rows: BTreeMap<String, Row>,
+    /// Range partitions that take no rows, by their places in the table's rule.
+    pub(crate) ended: BTreeSet<usize>,
     arrived: u64,
 }
 
@@ -50,6 +52,7 @@ impl Rows {
         Rows {
             table,
             rows: BTreeMap::new(),
+            ended: BTreeSet::new(),
             arrived: 0,
         }
     }
@@ -103,6 +106,21 @@ impl Rows {
         }
     }
 
+    /// A range partition ends, with its rows.
+    pub(crate) fn end_partition(&mut self, part: usize) {
+        let Some(ranges) = &self.table.ranges else {
+            return;
+        };
+        self.rows
+            .retain(|_, row| ranges.part_of(&row[ranges.column]) != part);
+        self.ended.insert(part);
+    }
+
+    /// A range partition takes rows, and has none.
+    pub(crate) fn begin_partition(&mut self, part: usize) {
+        self.ended.remove(&part);
+    }
+
     /// Gives each row that was asked about to `change`, which says what becomes of it.
     fn each(&mut self, asked: &Asked, change: impl Fn(&Row, &Row) -> Option<Row>) {
         let whole = |row: &Row| key_text(row.iter().map(text));
@@ -141,19 +159,36 @@ impl State {
         self.tables.insert(table.name.clone(), Arc::new(rows));
     }
 
-    /// TRUNCATE of these tables.
-    pub(crate) fn empty(&mut self, tables: &BTreeSet<String>) {
-        for (_, rows) in self
-            .tables
-            .iter_mut()
-            .filter(|(name, _)| tables.contains(*name))
-        {
-            Arc::make_mut(rows).rows.clear();
-        }
+    /// A table, whatever its name.
+    pub(crate) fn table(&self, id: usize) -> Option<&Arc<Rows>> {
+        self.tables.values().find(|rows| rows.table.id == id)
     }
 
-    fn rows(&mut self, table: &Table) -> Option<&mut Rows> {
-        self.tables.get_mut(&table.name).map(Arc::make_mut)
+    pub(crate) fn rows_mut(&mut self, id: usize) -> Option<&mut Rows> {
+        let mut all = self.tables.values_mut();
+        all.find(|rows| rows.table.id == id).map(Arc::make_mut)
+    }
+
+    /// Whether an INSERT has a row that no partition of its table takes.
+    pub(crate) fn has_no_place(&self, change: &Change, asked: &Asked) -> bool {
+        let Change::Insert {
+            table,
+            columns,
+            given,
+            ..
+        } = change
+        else {
+            return false;
+        };
+        let (Some(rows), Some(ranges)) = (self.table(table.id), &table.ranges) else {
+            return false;
+        };
+        let ended = |value: &ScalarValue| rows.ended.contains(&ranges.part_of(value));
+        let place = columns.iter().position(|at| *at == ranges.column);
+        place.is_some_and(|place| match given {
+            Given::Values(values) => values.iter().any(|cells| ended(&cells[place].value)),
+            Given::Select(_) => asked.iter().any(|(_, made)| ended(&made[place])),
+        })
     }
 
     /// Does a change; `asked` is what the plain engine said of its questions.
@@ -176,7 +211,7 @@ impl State {
                 }
             }
         }
-        let Some(rows) = self.rows(change.table()) else {
+        let Some(rows) = self.rows_mut(change.table().id) else {
             return;
         };
         match change {

@@ -9,7 +9,7 @@
 //! A *version* is what all tables held after a batch; the acknowledgement's token says at which
 //! horizon. An answer is held to the newest version at or before its own horizon.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,6 +31,10 @@ use crate::story::{Ask, Step, Story};
 mod answers;
 mod known;
 mod pipeline;
+mod tables;
+mod transaction;
+
+use transaction::Transaction;
 
 /// A statement that takes longer hangs.
 const STATEMENT_TIME_MAX: Duration = Duration::from_secs(300);
@@ -48,6 +52,8 @@ pub(crate) struct Tally {
     pub(crate) again: u64,
     /// Changes.
     pub(crate) changes: u64,
+    /// Changes of tables, beside those that are made when a story begins.
+    pub(crate) defined: u64,
     /// Statements that both refused.
     pub(crate) refused: u64,
     /// Statements that failed on one side, for what the rows hold that it looked at.
@@ -66,6 +72,7 @@ impl Tally {
         self.planner += other.planner;
         self.again += other.again;
         self.changes += other.changes;
+        self.defined += other.defined;
         self.refused += other.refused;
         self.of_rows += other.of_rows;
         self.mixed += other.mixed;
@@ -75,7 +82,7 @@ impl Tally {
 
     /// All that was sent, and held to what the model says.
     pub(crate) fn statements(&self) -> u64 {
-        self.compared + self.changes + self.refused + self.of_rows
+        self.compared + self.changes + self.defined + self.refused + self.of_rows
     }
 }
 
@@ -107,14 +114,6 @@ struct Version {
     inside: bool,
     /// Made when somebody asks, with these views.
     tables: Option<(Vec<String>, PlainTables)>,
-}
-
-/// The writer's transaction.
-#[derive(Clone)]
-struct Transaction {
-    state: State,
-    truncated: BTreeSet<String>,
-    saved: Option<Box<Transaction>>,
 }
 
 /// A query whose answer is known.
@@ -252,7 +251,7 @@ impl World {
         match step {
             Step::Create(table) => {
                 let table = Arc::clone(table);
-                self.define(&table.create(), |state| state.create(&table))
+                self.make(&table.create(), |state| state.create(&table))
                     .await
             }
             Step::View(view) => {
@@ -261,7 +260,7 @@ impl World {
                     false => Ok(()),
                     true => {
                         let view = Arc::clone(view);
-                        self.define(&view.create(), |state| {
+                        self.make(&view.create(), |state| {
                             state.views.insert(view.name.clone(), Arc::clone(&view));
                         })
                         .await
@@ -272,7 +271,7 @@ impl World {
                 false => Ok(()),
                 true => {
                     let sql = format!("DROP MATERIALIZED VIEW {}", view.name);
-                    self.define(&sql, |state| {
+                    self.make(&sql, |state| {
                         state.views.remove(&view.name);
                     })
                     .await
@@ -280,9 +279,12 @@ impl World {
             },
             Step::Files => self.files().await,
             Step::Change(change) => self.change(change).await,
-            Step::Begin | Step::Savepoint | Step::RollbackTo | Step::Commit | Step::Rollback => {
-                self.transaction(step).await
-            }
+            Step::Define(define) => self.define(define).await,
+            Step::Begin { .. }
+            | Step::Savepoint
+            | Step::RollbackTo
+            | Step::Commit
+            | Step::Rollback => self.transaction(step).await,
             Step::BeginReadOnly => {
                 self.say("pinned: BEGIN READ ONLY");
                 self.pin = Some(None);
@@ -305,16 +307,6 @@ impl World {
             self.say("pinned: ROLLBACK");
             return fine(self.pinned.execute("ROLLBACK").await);
         }
-        Ok(())
-    }
-
-    /// Runs a statement that changes tables or views.
-    async fn define(&mut self, sql: &str, change: impl FnOnce(&mut State)) -> Run {
-        self.say(sql);
-        fine(timely(self.writer.execute(sql)).await?)?;
-        let mut state = self.state();
-        change(&mut state);
-        self.add_version(state, None);
         Ok(())
     }
 
@@ -398,12 +390,17 @@ impl World {
             return Ok(());
         }
         let sql = change.sql();
-        let who = if self.transaction.is_some() { "  " } else { "" };
-        self.say(format!("{who}{sql}"));
+        self.guard().await?;
+        self.say(format!("{}{sql}", self.margin()));
         self.outcome.tally.changes += 1;
         let mut state = self.state();
         let asked = self.asked(change, &state).await;
         let done = timely(self.writer.execute(&sql)).await?;
+        if let Ok(asked) = &asked
+            && state.has_no_place(change, asked)
+        {
+            return self.no_place(&sql, done).await;
+        }
         let (asked, answers) = match (asked, done) {
             (Ok(asked), Ok(answers)) => (asked, answers),
             (Err((_, class)), Err(error)) if class == Class::of(&error) => {
@@ -424,8 +421,9 @@ impl World {
         state.apply(change, &asked);
         if let Some(transaction) = &mut self.transaction {
             transaction.state = state;
-            if let Change::Truncate { table } = change {
-                transaction.truncated.insert(table.name.clone());
+            if let Change::Truncate { .. } = change {
+                transaction.stored.apply(change, &Asked::new());
+                transaction.empties = true;
             }
             return Ok(());
         }
@@ -464,63 +462,6 @@ impl World {
         Ok(rows.into_iter().map(parts).collect())
     }
 
-    /// An error ends the writer's transaction.
-    async fn both_refused(&mut self, error: &Error) -> Run {
-        self.outcome.tally.refused += 1;
-        check_error(error)?;
-        if self.transaction.take().is_some() {
-            self.say("ROLLBACK");
-            return fine(self.writer.execute("ROLLBACK").await);
-        }
-        Ok(())
-    }
-
-    async fn transaction(&mut self, step: &Step) -> Run {
-        let (sql, now) = match (step, &mut self.transaction) {
-            (Step::Begin, None) => ("BEGIN", None),
-            (Step::Savepoint, Some(open)) => {
-                open.saved = None;
-                open.saved = Some(Box::new(open.clone()));
-                ("SAVEPOINT s", None)
-            }
-            (Step::RollbackTo, Some(open)) => match open.saved.clone() {
-                Some(saved) => {
-                    open.state = saved.state;
-                    open.truncated = saved.truncated;
-                    ("ROLLBACK TO s", None)
-                }
-                None => return Ok(()),
-            },
-            (Step::Commit, Some(_)) => ("COMMIT", self.transaction.take()),
-            (Step::Rollback, Some(_)) => {
-                self.transaction = None;
-                ("ROLLBACK", None)
-            }
-            _ => return Ok(()),
-        };
-        self.say(sql);
-        let answers = timely(self.writer.execute(sql)).await?;
-        let answers = answers.map_err(|error| Violation(format!("{error:?}")))?;
-        if matches!(step, Step::Begin) {
-            self.transaction = Some(Transaction {
-                state: self.state(),
-                truncated: BTreeSet::new(),
-                saved: None,
-            });
-        }
-        if let Some(done) = now {
-            let token = token(&answers);
-            if token.is_some() && !done.truncated.is_empty() {
-                let mut emptied = self.state();
-                emptied.empty(&done.truncated);
-                self.add_version(emptied, None);
-                self.versions.last_mut().expect("it was added").inside = true;
-            }
-            self.add_version(done.state, token);
-        }
-        self.learn_numbers().await
-    }
-
     /// The newest version at or before a horizon.
     fn version_at(&self, horizon: Horizon) -> usize {
         let before = self
@@ -536,6 +477,10 @@ impl World {
             return Ok(());
         }
         let mut sql = query.sql.clone();
+        let is_unpinned = ask == Ask::Pinned && self.pin.is_none();
+        if matches!(ask, Ask::Writer | Ask::Bound) || is_unpinned {
+            self.guard().await?;
+        }
         let session = match ask {
             Ask::Writer => &self.writer,
             Ask::Bound if query.bound.is_none() => &self.writer,
@@ -563,7 +508,7 @@ impl World {
                 }
                 &self.loose
             }
-            Ask::Pinned if self.pin.is_none() => &self.writer,
+            Ask::Pinned if is_unpinned => &self.writer,
             Ask::Pinned => &self.pinned,
         };
         let answer = timely(session.execute(&sql)).await?;

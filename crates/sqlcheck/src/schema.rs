@@ -1,9 +1,11 @@
 //! The tables and views of a story, drawn by its dice.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::dice::Dice;
 use crate::kind::{Cell, Class, Kind, PATHS};
+use crate::ranges::Ranges;
 
 /// What INSERT does with a column of a row that is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,12 +69,17 @@ impl Column {
 
 #[derive(Debug)]
 pub(crate) struct Table {
+    /// Which one it is.
+    pub(crate) id: usize,
     pub(crate) name: String,
     pub(crate) columns: Vec<Column>,
     /// Positions of the key's columns, in its order; none for a table without a key.
     pub(crate) key: Vec<usize>,
-    /// PARTITION BY, and the layout.
-    options: String,
+    is_point: bool,
+    /// A rule of hash partitions, as it is declared.
+    hash: Option<String>,
+    /// Its range partitions, if it has a rule of them.
+    pub(crate) ranges: Option<Ranges>,
     /// Whether it owns the numbers of paths: nothing but references writes it.
     pub(crate) owner: bool,
 }
@@ -93,16 +100,22 @@ pub(crate) struct Schema {
     pub(crate) tables: Vec<Arc<Table>>,
     /// Views that a story may make, one after the other.
     pub(crate) views: Vec<Arc<View>>,
+    /// Range partitions that take no rows: tables, and places in their rules.
+    pub(crate) ended: BTreeSet<(usize, usize)>,
 }
+
+/// How often a value is drawn again that no partition takes.
+const TRIES: usize = 20;
 
 impl Schema {
     pub(crate) fn draw(dice: &mut Dice) -> Schema {
         let mut tables = Vec::new();
         let with_files = dice.one_in(4);
+        let count = 1 + dice.roll(3);
         if with_files {
-            tables.push(Arc::new(files()));
+            tables.push(Arc::new(files(count)));
         }
-        for number in 0..1 + dice.roll(3) {
+        for number in 0..count {
             tables.push(Arc::new(Table::draw(dice, number, with_files)));
         }
         let mut views = Vec::new();
@@ -112,12 +125,33 @@ impl Schema {
                 views.extend(View::draw(dice, name, table).map(Arc::new));
             }
         }
-        Schema { tables, views }
+        Schema {
+            tables,
+            views,
+            ended: BTreeSet::new(),
+        }
+    }
+
+    /// A value of a column of a row that is written: mostly one that a partition takes.
+    pub(crate) fn cell(&self, dice: &mut Dice, table: &Table, at: usize, paths: usize) -> Cell {
+        let column = &table.columns[at];
+        let mut cell = column.cell(dice, paths);
+        let Some(ranges) = table.ranges.as_ref().filter(|of| of.column == at) else {
+            return cell;
+        };
+        for _ in 0..TRIES {
+            let part = ranges.part_of(&cell.value);
+            if !self.ended.contains(&(table.id, part)) || dice.one_in(200) {
+                break;
+            }
+            cell = column.cell(dice, paths);
+        }
+        cell
     }
 }
 
 /// The table that gives paths their numbers.
-fn files() -> Table {
+fn files(id: usize) -> Table {
     let column = |name: &str, kind: Kind, nullable: bool| Column {
         name: name.to_owned(),
         kind,
@@ -127,6 +161,7 @@ fn files() -> Table {
         merge: None,
     };
     Table {
+        id,
         name: "files".to_owned(),
         columns: vec![
             column("id", Kind::File, false),
@@ -134,7 +169,9 @@ fn files() -> Table {
             column("note", Kind::Text, true),
         ],
         key: vec![1],
-        options: String::new(),
+        is_point: false,
+        hash: None,
+        ranges: None,
         owner: true,
     }
 }
@@ -156,12 +193,16 @@ impl Table {
         let is_key = |at: &usize| columns[*at].name.starts_with('k');
         let mut key: Vec<usize> = (0..columns.len()).filter(is_key).collect();
         dice.shuffle(&mut key);
-        let options = options(dice, &columns, &key);
+        let is_point = dice.one_in(5);
+        let (hash, ranges) = partitions(dice, &columns, &key);
         Table {
+            id: number,
             name: format!("t{number}"),
             columns,
             key,
-            options,
+            is_point,
+            hash,
+            ranges,
             owner: false,
         }
     }
@@ -181,8 +222,24 @@ impl Table {
             "CREATE TABLE {} ({}){}",
             self.name,
             parts.join(", "),
-            self.options
+            self.options()
         )
+    }
+
+    /// The layout, and PARTITION BY.
+    fn options(&self) -> String {
+        let layout = match self.is_point {
+            true => " WITH (layout = 'point')",
+            false => "",
+        };
+        let mut rules: Vec<String> = self.hash.iter().cloned().collect();
+        if let Some(ranges) = &self.ranges {
+            rules.push(ranges.declared(&self.columns[ranges.column].name));
+        }
+        match rules.is_empty() {
+            true => layout.to_owned(),
+            false => format!("{layout} PARTITION BY {}", rules.join(", ")),
+        }
     }
 
     pub(crate) fn names(&self, columns: &[usize]) -> Vec<&str> {
@@ -255,37 +312,27 @@ fn value_column(dice: &mut Dice, at: usize, keyed: bool, with_files: bool) -> Co
     }
 }
 
-fn options(dice: &mut Dice, columns: &[Column], key: &[usize]) -> String {
-    let mut options = String::new();
-    if dice.one_in(5) {
-        options += " WITH (layout = 'point')";
-    }
+/// How a table is cut: by hashes of a column of its key, by ranges of another one, or by both.
+fn partitions(
+    dice: &mut Dice,
+    columns: &[Column],
+    key: &[usize],
+) -> (Option<String>, Option<Ranges>) {
     if key.is_empty() || !dice.one_in(3) {
-        return options;
+        return (None, None);
     }
     let mut left = key.to_vec();
-    let mut rules = Vec::new();
+    let mut hash = None;
     if dice.one_in(2) {
         let at = left.remove(dice.roll(left.len()));
         let partitions = 2 + dice.roll(3);
-        rules.push(format!(
-            "HASH ({}) PARTITIONS {partitions}",
-            columns[at].name
-        ));
+        let name = &columns[at].name;
+        hash = Some(format!("HASH ({name}) PARTITIONS {partitions}"));
     }
-    let splits = |at: &usize| matches!(columns[*at].class(), Class::Int | Class::Date);
-    let found = left.into_iter().find(splits);
-    if let Some(at) = found.filter(|_| rules.is_empty() || dice.one_in(2)) {
-        let bounds = match columns[at].class() {
-            Class::Int => "2, 6",
-            _ => "'2024-01-03', '2024-01-06'",
-        };
-        rules.push(format!("RANGE ({}) SPLIT AT ({bounds})", columns[at].name));
-    }
-    match rules.is_empty() {
-        true => options,
-        false => format!("{options} PARTITION BY {}", rules.join(", ")),
-    }
+    let ranged = hash.is_none() || dice.one_in(2);
+    let at = dice.choose(&left).copied().filter(|_| ranged);
+    let ranges = at.and_then(|at| Ranges::draw(dice, at, columns[at].kind));
+    (hash, ranges)
 }
 
 impl Column {

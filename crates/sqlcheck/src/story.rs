@@ -4,10 +4,13 @@
 use std::sync::Arc;
 
 use crate::change::Change;
+use crate::define::Define;
 use crate::dice::Dice;
 use crate::kind::PATHS;
 use crate::query::{Queries, Query};
 use crate::schema::{Schema, Table, View};
+
+mod definitions;
 
 /// Who asks, and how fresh the answer must be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +50,11 @@ pub(crate) enum Step {
     View(Arc<View>),
     DropView(Arc<View>),
     Change(Change),
-    Begin,
+    Define(Define),
+    Begin {
+        /// Whether tables change in it: an error then ends a statement and not all of it.
+        defines: bool,
+    },
     Savepoint,
     RollbackTo,
     Commit,
@@ -85,8 +92,10 @@ impl Story {
 struct Teller {
     dice: Dice,
     all: Schema,
-    /// With the views that are there.
+    /// With the views that are there, and the partitions that are not.
     now: Schema,
+    /// How many changes of tables were drawn.
+    defined: usize,
     steps: Vec<Step>,
     pinned: bool,
 }
@@ -103,6 +112,7 @@ impl Teller {
             dice,
             all,
             now,
+            defined: 0,
             steps: Vec::new(),
             pinned: false,
         }
@@ -171,6 +181,9 @@ impl Teller {
                 }
             }
         }
+        if self.dice.one_in(3) {
+            self.definitions();
+        }
         if self.dice.one_in(5)
             && let Some(view) = self.dice.choose(&self.all.views).cloned()
         {
@@ -194,7 +207,7 @@ impl Teller {
     }
 
     fn transaction(&mut self) {
-        self.steps.push(Step::Begin);
+        self.steps.push(Step::Begin { defines: false });
         let mut saved = false;
         for _ in 0..1 + self.dice.roll(4) {
             match self.dice.roll(6) {

@@ -78,6 +78,7 @@ impl Report {
             ("came from several stages", tally.mixed, 10),
             ("left batches out", tally.stale, 1_000),
             ("were asked again", tally.again, 100),
+            ("changed tables", tally.defined, 1_000),
         ];
         for (what, count, share) in too_few {
             if count < all / share {
