@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use crate::rows::{Rows, State};
+use crate::schema::Table;
 
 /// A change of a table.
 #[derive(Debug, Clone)]
@@ -15,7 +16,22 @@ pub(crate) enum Define {
         adds: bool,
     },
     /// Another definition that says the same of rows.
-    Comment { table: usize, number: usize },
+    Comment {
+        table: usize,
+        number: usize,
+    },
+    /// A table without rows.
+    Create(Arc<Table>),
+    /// A table with the rows of another one.
+    Copy {
+        table: Arc<Table>,
+        of: usize,
+    },
+    /// A table is called so.
+    Rename(Arc<Table>),
+    Drop {
+        table: usize,
+    },
 }
 
 impl Define {
@@ -39,7 +55,31 @@ impl Define {
                 let name = &state.table(*table)?.table.name;
                 Some(format!("COMMENT ON TABLE {name} IS 'comment {number}'"))
             }
+            Define::Create(table) => (!state.has(&table.name)).then(|| table.create()),
+            Define::Copy { table, of } => {
+                let of = state.table(*of).filter(|_| !state.has(&table.name))?;
+                Some(table.create_as(&of.table))
+            }
+            Define::Rename(to) => {
+                let rows = state.table(to.id).filter(|_| !state.has(&to.name))?;
+                let name = &rows.table.name;
+                Some(format!("ALTER TABLE {name} RENAME TO {}", to.name))
+            }
+            Define::Drop { table } => {
+                let name = &state.table(*table)?.table.name;
+                let mut views = state.views.values();
+                let cascade = match views.any(|view| view.table.id == *table) {
+                    true => " CASCADE",
+                    false => "",
+                };
+                Some(format!("DROP TABLE {name}{cascade}"))
+            }
         }
+    }
+
+    /// Whether names mean something else after it.
+    pub(crate) fn changes_names(&self) -> bool {
+        !matches!(self, Define::Partition { .. } | Define::Comment { .. })
     }
 
     /// Whether it takes rows away from a table that stays.
@@ -49,12 +89,13 @@ impl Define {
                 let is_there = |rows: &Arc<Rows>| !rows.ended.contains(part);
                 !*adds && state.table(*table).is_some_and(is_there)
             }
-            Define::Comment { .. } => false,
+            _ => false,
         }
     }
 
-    /// What becomes of the tables.
-    pub(crate) fn apply(&self, state: &mut State) {
+    /// What becomes of the tables; without the rows that are written with it, where these come
+    /// later.
+    pub(crate) fn apply(&self, state: &mut State, with_rows: bool) {
         match self {
             Define::Partition { table, part, adds } => {
                 let Some(rows) = state.rows_mut(*table) else {
@@ -67,6 +108,15 @@ impl Define {
                 }
             }
             Define::Comment { .. } => {}
+            Define::Create(table) => state.create(table),
+            Define::Copy { table, of } => {
+                state.create(table);
+                if with_rows {
+                    state.copy_rows(table.id, *of);
+                }
+            }
+            Define::Rename(to) => state.rename(to),
+            Define::Drop { table } => state.remove(*table),
         }
     }
 }

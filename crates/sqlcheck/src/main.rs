@@ -150,6 +150,7 @@ fn as_json(report: &Report, shortfalls: &[String]) -> String {
         "again": tally.again,
         "changes": tally.changes,
         "defined": tally.defined,
+        "absent": tally.absent,
         "mixed": tally.mixed,
         "stale": tally.stale,
         "refused": tally.refused,

@@ -54,7 +54,7 @@ impl Plain {
             all.push((name.clone(), table(rows, &columns, numbers, cut)?));
         }
         for (name, view) in &state.views {
-            if let Some(rows) = state.tables.get(&view.table.name) {
+            if let Some(rows) = state.table(view.table.id) {
                 all.push((name.clone(), table(rows, &view.columns, numbers, cut)?));
             }
         }

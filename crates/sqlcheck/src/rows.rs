@@ -159,6 +159,76 @@ impl State {
         self.tables.insert(table.name.clone(), Arc::new(rows));
     }
 
+    /// The same rows in the tables and views of another state, under their names: of those that it
+    /// has besides, none.
+    pub(crate) fn under(&self, today: &State) -> State {
+        let tables = today.tables.iter().map(|(name, now)| {
+            let rows = match self.table(now.table.id) {
+                Some(then) if Arc::ptr_eq(&then.table, &now.table) => Arc::clone(then),
+                Some(then) => Arc::new(Rows {
+                    table: Arc::clone(&now.table),
+                    ..Rows::clone(then)
+                }),
+                None => Arc::new(Rows::new(Arc::clone(&now.table))),
+            };
+            (name.clone(), rows)
+        });
+        State {
+            tables: tables.collect(),
+            views: today.views.clone(),
+        }
+    }
+
+    /// What tables and views are called, and which they are.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let tables = self.tables.iter();
+        let tables = tables.map(|(name, rows)| format!("{name} {}", rows.table.id));
+        tables.chain(self.views.keys().cloned()).collect()
+    }
+
+    /// Whether each table of an earlier state is still called as it was.
+    pub(crate) fn keeps_names(&self, earlier: &State) -> bool {
+        earlier.tables.iter().all(|(name, then)| {
+            let now = self.tables.get(name);
+            now.is_some_and(|now| now.table.id == then.table.id)
+        })
+    }
+
+    /// Whether a name means a table or a view.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.tables.contains_key(name) || self.views.contains_key(name)
+    }
+
+    /// A table is there under its name, and no more under the one that it had.
+    pub(crate) fn rename(&mut self, to: &Arc<Table>) {
+        let Some(before) = self.table(to.id).map(|rows| rows.table.name.clone()) else {
+            return;
+        };
+        if let Some(mut rows) = self.tables.remove(&before) {
+            Arc::make_mut(&mut rows).table = Arc::clone(to);
+            self.tables.insert(to.name.clone(), rows);
+        }
+    }
+
+    /// A table ends, and its views with it.
+    pub(crate) fn remove(&mut self, id: usize) {
+        self.tables.retain(|_, rows| rows.table.id != id);
+        self.views.retain(|_, view| view.table.id != id);
+    }
+
+    /// A table gets the rows of another one, which has as many columns.
+    pub(crate) fn copy_rows(&mut self, table: usize, of: usize) {
+        let Some(of) = self.table(of).cloned() else {
+            return;
+        };
+        if let Some(rows) = self.rows_mut(table) {
+            let all: Vec<usize> = (0..rows.table.columns.len()).collect();
+            for row in of.rows.values() {
+                rows.insert(&all, row, &Conflict::Replace);
+            }
+        }
+    }
+
     /// A table, whatever its name.
     pub(crate) fn table(&self, id: usize) -> Option<&Arc<Rows>> {
         self.tables.values().find(|rows| rows.table.id == id)

@@ -54,6 +54,8 @@ pub(crate) struct Tally {
     pub(crate) changes: u64,
     /// Changes of tables, beside those that are made when a story begins.
     pub(crate) defined: u64,
+    /// Queries of what is not there, which were refused.
+    pub(crate) absent: u64,
     /// Statements that both refused.
     pub(crate) refused: u64,
     /// Statements that failed on one side, for what the rows hold that it looked at.
@@ -73,6 +75,7 @@ impl Tally {
         self.again += other.again;
         self.changes += other.changes;
         self.defined += other.defined;
+        self.absent += other.absent;
         self.refused += other.refused;
         self.of_rows += other.of_rows;
         self.mixed += other.mixed;
@@ -109,10 +112,10 @@ pub(crate) struct Outcome {
 struct Version {
     horizon: Horizon,
     state: State,
-    /// Whether it is the boundary inside a transaction at which TRUNCATE took effect: AS OF alone
+    /// Whether it is the boundary inside a transaction at which rows were taken away: AS OF alone
     /// may show it.
     inside: bool,
-    /// Made when somebody asks, with these views.
+    /// Made when somebody asks, where tables and views have these names.
     tables: Option<(Vec<String>, PlainTables)>,
 }
 
@@ -136,6 +139,8 @@ struct World {
     /// The newest horizon that the steady session has seen.
     seen: Horizon,
     versions: Vec<Version>,
+    /// The version in which all tables are there that the story begins with.
+    begun: usize,
     transaction: Option<Transaction>,
     numbers: Numbers,
     kept: VecDeque<Kept>,
@@ -193,6 +198,7 @@ impl World {
             pin: None,
             seen: Horizon::ZERO,
             versions: Vec::new(),
+            begun: 0,
             transaction: None,
             numbers: Numbers::new(),
             kept: VecDeque::new(),
@@ -252,21 +258,11 @@ impl World {
             Step::Create(table) => {
                 let table = Arc::clone(table);
                 self.make(&table.create(), |state| state.create(&table))
-                    .await
+                    .await?;
+                self.begun = self.newest();
+                Ok(())
             }
-            Step::View(view) => {
-                let there = self.state().tables.contains_key(&view.table.name);
-                match there && self.transaction.is_none() {
-                    false => Ok(()),
-                    true => {
-                        let view = Arc::clone(view);
-                        self.make(&view.create(), |state| {
-                            state.views.insert(view.name.clone(), Arc::clone(&view));
-                        })
-                        .await
-                    }
-                }
-            }
+            Step::View(view) => self.view(view).await,
             Step::DropView(view) => match self.state().views.contains_key(&view.name) {
                 false => Ok(()),
                 true => {
@@ -330,6 +326,10 @@ impl World {
             .versions
             .last()
             .map_or(Horizon::ZERO, |version| version.horizon);
+        let last = self.versions.last();
+        if last.is_some_and(|last| !state.keeps_names(&last.state)) {
+            self.kept.clear();
+        }
         self.versions.push(Version {
             horizon: horizon.unwrap_or(Horizon::end_of(sealed)).max(before),
             state,
@@ -386,10 +386,12 @@ impl World {
     }
 
     async fn change(&mut self, change: &Change) -> Run {
-        if !self.state().tables.contains_key(&change.table().name) {
+        let sql = change.sql();
+        let (state, table) = (self.state(), change.table());
+        let fits = state.table(table.id);
+        if fits.is_none_or(|rows| !Arc::ptr_eq(&rows.table, table)) || self.lacks(&sql) {
             return Ok(());
         }
-        let sql = change.sql();
         self.guard().await?;
         self.say(format!("{}{sql}", self.margin()));
         self.outcome.tally.changes += 1;
@@ -476,6 +478,13 @@ impl World {
         if self.versions.is_empty() {
             return Ok(());
         }
+        if self.lacks(&query.sql) {
+            let is_told = ask == Ask::Writer && !query.sql.contains("IDKEY(");
+            return match is_told && self.transaction.is_none() {
+                true => self.absent(&query.sql).await,
+                false => Ok(()),
+            };
+        }
         let mut sql = query.sql.clone();
         let is_unpinned = ask == Ask::Pinned && self.pin.is_none();
         if matches!(ask, Ask::Writer | Ask::Bound) || is_unpinned {
@@ -517,18 +526,10 @@ impl World {
         self.check(query, ask, answer).await
     }
 
-    /// The SCU at whose end all tables are there.
+    /// The SCU at whose end all tables are there that the story begins with.
     fn first_scu(&self) -> u64 {
-        let all = self.newest_tables();
-        let whole = |version: &&Version| version.state.tables.len() == all;
-        let first = self.versions.iter().find(whole);
-        first.map_or(1, |version| version.horizon.scu.0.max(1))
-    }
-
-    fn newest_tables(&self) -> usize {
-        self.versions
-            .last()
-            .map_or(0, |version| version.state.tables.len())
+        let begun = self.versions.get(self.begun);
+        begun.map_or(1, |version| version.horizon.scu.0.max(1))
     }
 }
 

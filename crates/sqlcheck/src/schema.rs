@@ -67,9 +67,9 @@ impl Column {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Table {
-    /// Which one it is.
+    /// Which one it is, whatever its name.
     pub(crate) id: usize,
     pub(crate) name: String,
     pub(crate) columns: Vec<Column>,
@@ -132,6 +132,25 @@ impl Schema {
         }
     }
 
+    /// Whether a table is there.
+    pub(crate) fn has(&self, table: usize) -> bool {
+        self.tables.iter().any(|known| known.id == table)
+    }
+
+    /// A table is there, in the place of what it was.
+    pub(crate) fn put(&mut self, table: Arc<Table>) {
+        match self.tables.iter_mut().find(|known| known.id == table.id) {
+            Some(known) => *known = table,
+            None => self.tables.push(table),
+        }
+    }
+
+    /// A table is there no more, nor are its views.
+    pub(crate) fn remove(&mut self, table: usize) {
+        self.tables.retain(|known| known.id != table);
+        self.views.retain(|view| view.table.id != table);
+    }
+
     /// A value of a column of a row that is written: mostly one that a partition takes.
     pub(crate) fn cell(&self, dice: &mut Dice, table: &Table, at: usize, paths: usize) -> Cell {
         let column = &table.columns[at];
@@ -177,7 +196,7 @@ fn files(id: usize) -> Table {
 }
 
 impl Table {
-    fn draw(dice: &mut Dice, number: usize, with_files: bool) -> Table {
+    pub(crate) fn draw(dice: &mut Dice, number: usize, with_files: bool) -> Table {
         let keys = [1, 1, 2, 2, 3, 0][dice.roll(6)];
         let mut columns = Vec::new();
         for at in 0..keys {
@@ -223,6 +242,64 @@ impl Table {
             self.name,
             parts.join(", "),
             self.options()
+        )
+    }
+
+    /// The same table under another name.
+    pub(crate) fn renamed(&self, name: String) -> Table {
+        Table {
+            name,
+            ..self.clone()
+        }
+    }
+
+    /// Another table that is made as this one.
+    pub(crate) fn made_again(&self, id: usize) -> Table {
+        Table { id, ..self.clone() }
+    }
+
+    /// What CREATE TABLE AS makes of all of its columns, with its key or without; nothing of
+    /// columns whose numbers stand for paths.
+    pub(crate) fn copied(&self, id: usize, with_key: bool) -> Option<Table> {
+        let columns = self.columns.iter().enumerate().map(|(at, of)| Column {
+            name: of.name.clone(),
+            kind: match of.kind {
+                Kind::Varchar => Kind::Text,
+                other => other,
+            },
+            nullable: !(with_key && self.is_key(at)),
+            wild: of.wild,
+            default: None,
+            merge: None,
+        });
+        let has_files = self.columns.iter().any(|of| of.kind == Kind::File);
+        (!has_files).then(|| Table {
+            id,
+            name: format!("t{id}"),
+            columns: columns.collect(),
+            key: match with_key {
+                true => self.key.clone(),
+                false => Vec::new(),
+            },
+            is_point: false,
+            hash: None,
+            ranges: None,
+            owner: false,
+        })
+    }
+
+    /// CREATE TABLE AS, of a table of these columns.
+    pub(crate) fn create_as(&self, of: &Table) -> String {
+        let key = match self.key.is_empty() {
+            true => String::new(),
+            false => format!(" (PRIMARY KEY ({}))", self.names(&self.key).join(", ")),
+        };
+        let all: Vec<usize> = (0..self.columns.len()).collect();
+        format!(
+            "CREATE TABLE {}{key} AS SELECT {} FROM {}",
+            self.name,
+            self.names(&all).join(", "),
+            of.name
         )
     }
 
@@ -343,7 +420,7 @@ impl Column {
 
 impl View {
     /// A view of a table, if it can have one.
-    fn draw(dice: &mut Dice, name: String, table: &Arc<Table>) -> Option<View> {
+    pub(crate) fn draw(dice: &mut Dice, name: String, table: &Arc<Table>) -> Option<View> {
         if table.key.is_empty() {
             return None;
         }
@@ -383,12 +460,12 @@ impl View {
         })
     }
 
-    pub(crate) fn create(&self) -> String {
+    /// What makes it, where its table has this name.
+    pub(crate) fn create(&self, table: &str) -> String {
         format!(
-            "CREATE MATERIALIZED VIEW {} AS SELECT {} FROM {} ORDER BY {}",
+            "CREATE MATERIALIZED VIEW {} AS SELECT {} FROM {table} ORDER BY {}",
             self.name,
             self.table.names(&self.columns).join(", "),
-            self.table.name,
             self.table.names(&self.order).join(", ")
         )
     }

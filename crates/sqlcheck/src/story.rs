@@ -94,6 +94,8 @@ struct Teller {
     all: Schema,
     /// With the views that are there, and the partitions that are not.
     now: Schema,
+    /// How many tables there ever were.
+    numbers: usize,
     /// How many changes of tables were drawn.
     defined: usize,
     steps: Vec<Step>,
@@ -110,6 +112,7 @@ impl Teller {
         };
         Teller {
             dice,
+            numbers: all.tables.len(),
             all,
             now,
             defined: 0,
@@ -186,6 +189,7 @@ impl Teller {
         }
         if self.dice.one_in(5)
             && let Some(view) = self.dice.choose(&self.all.views).cloned()
+            && self.now.has(view.table.id)
         {
             self.view(view);
         }
@@ -249,7 +253,13 @@ impl Teller {
     }
 
     fn query(&mut self, ask: Option<Ask>) {
-        let query = Queries::new(&mut self.dice, &self.now).draw();
+        let now = self.now.clone();
+        self.query_over(&now, ask);
+    }
+
+    /// A query of tables that need not be there.
+    fn query_over(&mut self, schema: &Schema, ask: Option<Ask>) {
+        let query = Queries::new(&mut self.dice, schema).draw();
         let ask = ask.unwrap_or_else(|| match self.dice.roll(16) {
             0..=3 => Ask::Writer,
             4 | 5 => Ask::Steady(""),

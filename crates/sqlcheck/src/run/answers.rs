@@ -222,28 +222,20 @@ impl World {
     /// What a version holds, with the tables and views of today.
     fn state_with_today(&self, version: usize) -> State {
         let today = &self.versions[self.newest()].state;
-        let mut state = self.versions[version].state.clone();
-        state.views = today.views.clone();
-        for rows in today.tables.values() {
-            if !state.tables.contains_key(&rows.table.name) {
-                state.create(&rows.table);
-            }
-        }
-        state
+        self.versions[version].state.under(today)
     }
 
     /// The plain engine over a version, with the tables and views of today.
     fn tables(&mut self, version: usize) -> lazybase_model::Result<PlainTables> {
-        let today = &self.versions[self.newest()].state;
-        let views: Vec<String> = today.views.keys().cloned().collect();
+        let names = self.versions[self.newest()].state.names();
         if let Some((with, tables)) = &self.versions[version].tables
-            && *with == views
+            && *with == names
         {
             return Ok(tables.clone());
         }
         let state = self.state_with_today(version);
         let tables = self.plain.tables(&state, &self.numbers)?;
-        self.versions[version].tables = Some((views, tables.clone()));
+        self.versions[version].tables = Some((names, tables.clone()));
         Ok(tables)
     }
 

@@ -1,5 +1,7 @@
 //! Changes of tables: what a story begins with, and what happens to it later.
 
+use std::sync::Arc;
+
 use lazybase_model::Error;
 use lazybase_query::Answer;
 
@@ -7,7 +9,10 @@ use super::{Run, Violation, World, timely, token, wrong};
 use crate::compare::Class;
 use crate::define::Define;
 use crate::rows::State;
+use crate::schema::View;
 
+/// What a name is refused with that means nothing.
+const NO_TABLE: &str = "42P01";
 /// What a row is refused with that no partition takes.
 const OUT_OF_PARTITIONS: &str = "23514";
 
@@ -23,12 +28,29 @@ impl World {
         Ok(())
     }
 
+    /// Makes a view, if its table is there.
+    pub(super) async fn view(&mut self, view: &Arc<View>) -> Run {
+        let state = self.state();
+        let table = state.table(view.table.id);
+        let table = table.filter(|_| self.transaction.is_none() && !state.has(&view.name));
+        let Some(table) = table else {
+            return Ok(());
+        };
+        let sql = view.create(&table.table.name);
+        let view = Arc::clone(view);
+        let made = |state: &mut State| drop(state.views.insert(view.name.clone(), view));
+        self.make(&sql, made).await
+    }
+
     /// Changes a table that is there.
     pub(super) async fn define(&mut self, define: &Define) -> Run {
         let mut state = self.state();
         let Some(sql) = define.sql(&state) else {
             return Ok(());
         };
+        if define.changes_names() && self.transaction.is_none() {
+            self.end_read_only().await?;
+        }
         self.guard().await?;
         self.say(format!("{}{sql}", self.margin()));
         self.outcome.tally.defined += 1;
@@ -37,16 +59,44 @@ impl World {
             Err(error) => return wrong(format!("refused: {error:?}")),
         };
         let empties = define.empties(&state);
-        define.apply(&mut state);
+        define.apply(&mut state, true);
         match &mut self.transaction {
             Some(open) => {
                 open.state = state;
                 open.empties |= empties;
-                define.apply(&mut open.stored);
+                open.changes_names |= define.changes_names();
+                define.apply(&mut open.stored, false);
             }
             None => self.add_version(state, token(&answers)),
         }
         Ok(())
+    }
+
+    /// Whether a statement names a table or a view that is not there: one that was left out of the
+    /// story, or undone.
+    pub(super) fn lacks(&self, sql: &str) -> bool {
+        let state = self.state();
+        let mut words = sql.split(|at: char| !at.is_ascii_alphanumeric() && at != '_');
+        words.any(|word| {
+            let number = word
+                .strip_prefix(['t', 'v'])
+                .filter(|rest| !rest.is_empty());
+            let is_name = number.is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()));
+            is_name && !state.has(word)
+        })
+    }
+
+    /// A query of what is not there: it is refused, and says why.
+    pub(super) async fn absent(&mut self, sql: &str) -> Run {
+        self.say(format!("{sql} -- of what is not there"));
+        match timely(self.writer.execute(sql)).await? {
+            Err(error) if error.sqlstate() == NO_TABLE => {
+                self.outcome.tally.absent += 1;
+                Ok(())
+            }
+            Err(error) => wrong(format!("refused: {sql}: {error:?}, not for {NO_TABLE}")),
+            Ok(_) => wrong(format!("what is not there was read: {sql}")),
+        }
     }
 
     /// What became of a statement with a row that no partition takes.

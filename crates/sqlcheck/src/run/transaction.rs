@@ -15,6 +15,8 @@ pub(super) struct Transaction {
     pub(super) stored: State,
     /// Whether that takes rows away: then it has a boundary of its own.
     pub(super) empties: bool,
+    /// Whether names mean something else after it.
+    pub(super) changes_names: bool,
     /// Whether it changes tables: an error of a statement then leaves what came before.
     defines: bool,
     saved: Option<Box<Transaction>>,
@@ -56,6 +58,10 @@ impl World {
     }
 
     pub(super) async fn transaction(&mut self, step: &Step) -> Run {
+        let open = self.transaction.as_ref();
+        if matches!(step, Step::Commit) && open.is_some_and(|open| open.changes_names) {
+            self.end_read_only().await?;
+        }
         let (sql, now) = match (step, &mut self.transaction) {
             (Step::Begin { .. }, None) => ("BEGIN", None),
             (Step::Savepoint, Some(open)) => {
@@ -87,6 +93,7 @@ impl World {
                 state: self.state(),
                 stored: self.state(),
                 empties: false,
+                changes_names: false,
                 defines: *defines,
                 saved: None,
             });

@@ -6,7 +6,7 @@ use super::{Ask, Push, Step, Teller};
 use crate::change::Change;
 use crate::define::Define;
 use crate::kind::PATHS;
-use crate::schema::{Schema, Table};
+use crate::schema::{Schema, Table, View};
 
 impl Teller {
     /// Changes of tables, with changes of rows and queries between: mostly a transaction.
@@ -41,21 +41,129 @@ impl Teller {
         if !in_transaction {
             return;
         }
-        let end = match self.dice.one_in(3) {
-            true => {
-                self.now = before;
-                Step::Rollback
-            }
-            false => Step::Commit,
-        };
-        self.steps.push(end);
+        if !self.dice.one_in(3) {
+            self.steps.push(Step::Commit);
+            return;
+        }
+        self.steps.push(Step::Rollback);
+        // What was undone is asked for: it must be as it was, or not there.
+        let undone = std::mem::replace(&mut self.now, before);
+        for _ in 0..self.dice.roll(3) {
+            self.query_over(&undone, Some(Ask::Writer));
+        }
     }
 
     fn definition(&mut self) {
-        match self.dice.roll(8) {
+        match self.dice.roll(16) {
             0 => self.comment(),
+            1 | 2 => self.create(),
+            3 => self.copy(),
+            4 | 5 => self.rename(),
+            6 => self.swap(),
+            7 => self.drop_table(),
+            8 => self.make_again(),
             _ => self.partition(),
         }
+    }
+
+    /// A table that rows are written to.
+    fn written(&mut self) -> Option<Arc<Table>> {
+        let tables = self.now.tables.iter();
+        let written: Vec<Arc<Table>> = tables.filter(|of| !of.owner).cloned().collect();
+        self.dice.choose(&written).cloned()
+    }
+
+    fn number(&mut self) -> usize {
+        self.numbers += 1;
+        self.numbers - 1
+    }
+
+    /// A new table, with rows, and perhaps a view that it may get later.
+    fn create(&mut self) {
+        let number = self.number();
+        let with_files = self.now.tables.iter().any(|of| of.owner);
+        let table = Arc::new(Table::draw(&mut self.dice, number, with_files));
+        self.begin_table(Define::Create(Arc::clone(&table)), table);
+    }
+
+    fn begin_table(&mut self, define: Define, table: Arc<Table>) {
+        self.now.put(Arc::clone(&table));
+        self.define(define);
+        let rows = Change::rows(&mut self.dice, &self.now, Arc::clone(&table), PATHS.0);
+        self.steps.push(Step::Change(rows));
+        let name = format!("v{}", self.all.views.len());
+        let view = View::draw(&mut self.dice, name, &table);
+        self.all.views.extend(view.map(Arc::new));
+    }
+
+    /// A table with the rows of another one.
+    fn copy(&mut self) {
+        let Some(of) = self.written() else {
+            return;
+        };
+        let (number, with_key) = (self.number(), !self.dice.one_in(3));
+        match of.copied(number, with_key).map(Arc::new) {
+            Some(table) => {
+                let define = Define::Copy {
+                    table: Arc::clone(&table),
+                    of: of.id,
+                };
+                self.begin_table(define, table);
+            }
+            None => self.create(),
+        }
+    }
+
+    fn rename(&mut self) {
+        if let Some(table) = self.written() {
+            let name = format!("t{}", self.number());
+            self.rename_to(&table, name);
+        }
+    }
+
+    fn rename_to(&mut self, table: &Table, name: String) {
+        let renamed = Arc::new(table.renamed(name));
+        self.now.put(Arc::clone(&renamed));
+        self.define(Define::Rename(renamed));
+    }
+
+    /// Two tables take each other's names.
+    fn swap(&mut self) {
+        let (Some(one), Some(other)) = (self.written(), self.written()) else {
+            return;
+        };
+        if one.id == other.id {
+            return self.rename();
+        }
+        let aside = format!("t{}", self.number());
+        self.rename_to(&one, aside);
+        self.rename_to(&other, one.name.clone());
+        self.rename_to(&one, other.name.clone());
+    }
+
+    /// One of the tables ends that were made later than those that the story begins with.
+    fn drop_table(&mut self) {
+        let begun = self.all.tables.len();
+        let later = self.now.tables.iter().filter(|of| of.id >= begun);
+        let later: Vec<Arc<Table>> = later.cloned().collect();
+        match self.dice.choose(&later).cloned() {
+            Some(table) => {
+                self.now.remove(table.id);
+                self.define(Define::Drop { table: table.id });
+            }
+            None => self.create(),
+        }
+    }
+
+    /// A table ends, and another one like it takes its name.
+    fn make_again(&mut self) {
+        let Some(table) = self.written() else {
+            return;
+        };
+        self.now.remove(table.id);
+        self.define(Define::Drop { table: table.id });
+        let again = Arc::new(table.made_again(self.number()));
+        self.begin_table(Define::Create(Arc::clone(&again)), again);
     }
 
     fn define(&mut self, define: Define) {
