@@ -32,6 +32,11 @@ pub(crate) enum Define {
     Drop {
         table: usize,
     },
+    /// A table without a key is given one: its rows are another table's from then on.
+    Key {
+        table: Arc<Table>,
+        of: usize,
+    },
 }
 
 impl Define {
@@ -74,6 +79,39 @@ impl Define {
                 };
                 Some(format!("DROP TABLE {name}{cascade}"))
             }
+            Define::Key { table, of } => {
+                let named = |rows: &&Arc<Rows>| rows.table.name == table.name;
+                let name = &state.table(*of).filter(named)?.table.name;
+                let key = table.names(&table.key).join(", ");
+                Some(format!("ALTER TABLE {name} ADD PRIMARY KEY ({key})"))
+            }
+        }
+    }
+
+    /// With which errors it is refused, where it is, for what the rows hold.
+    pub(crate) fn refused(&self, state: &State) -> Vec<&'static str> {
+        match self {
+            Define::Key { table, of } => match state.table(*of) {
+                Some(rows) => rows.keyed(table).1,
+                None => Vec::new(),
+            },
+            _ => Vec::new(),
+        }
+    }
+
+    /// The table whose rows must be out of the way then.
+    pub(crate) fn in_the_way<'s>(&self, state: &'s State) -> Option<&'s Arc<Table>> {
+        match self {
+            Define::Key { of, .. } => state.table(*of).map(|rows| &rows.table),
+            _ => None,
+        }
+    }
+
+    /// Whether a transaction may do it that found these tables.
+    pub(crate) fn may_be_inside(&self, found: &State) -> bool {
+        match self {
+            Define::Key { of, .. } => found.table(*of).is_none(),
+            _ => true,
         }
     }
 
@@ -117,6 +155,12 @@ impl Define {
             }
             Define::Rename(to) => state.rename(to),
             Define::Drop { table } => state.remove(*table),
+            Define::Key { table, of } => {
+                if let Some((keyed, _)) = state.table(*of).map(|rows| rows.keyed(table)) {
+                    state.remove(*of);
+                    state.put(keyed);
+                }
+            }
         }
     }
 }

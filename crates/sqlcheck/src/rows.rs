@@ -106,6 +106,24 @@ impl Rows {
         }
     }
 
+    /// The same rows in a table with a key, and with which errors it may be refused: NULL in the
+    /// key, or a key that is there twice.
+    pub(crate) fn keyed(&self, table: &Arc<Table>) -> (Rows, Vec<&'static str>) {
+        let mut keyed = Rows::new(Arc::clone(table));
+        let all: Vec<usize> = (0..table.columns.len()).collect();
+        let mut refused = Vec::new();
+        for row in self.rows.values() {
+            if table.key.iter().any(|at| row[*at].is_null()) {
+                refused.push("23502");
+            }
+            keyed.insert(&all, row, &Conflict::Replace);
+        }
+        if keyed.rows.len() < self.rows.len() {
+            refused.push("23505");
+        }
+        (keyed, refused)
+    }
+
     /// A range partition ends, with its rows.
     pub(crate) fn end_partition(&mut self, part: usize) {
         let Some(ranges) = &self.table.ranges else {
@@ -155,8 +173,7 @@ fn combined(merge: Merge, old: &ScalarValue, new: ScalarValue) -> ScalarValue {
 
 impl State {
     pub(crate) fn create(&mut self, table: &Arc<Table>) {
-        let rows = Rows::new(Arc::clone(table));
-        self.tables.insert(table.name.clone(), Arc::new(rows));
+        self.put(Rows::new(Arc::clone(table)));
     }
 
     /// The same rows in the tables and views of another state, under their names: of those that it
@@ -208,6 +225,11 @@ impl State {
             Arc::make_mut(&mut rows).table = Arc::clone(to);
             self.tables.insert(to.name.clone(), rows);
         }
+    }
+
+    /// A table has these rows, under its name.
+    pub(crate) fn put(&mut self, rows: Rows) {
+        self.tables.insert(rows.table.name.clone(), Arc::new(rows));
     }
 
     /// A table ends, and its views with it.

@@ -198,6 +198,16 @@ fn files(id: usize) -> Table {
 impl Table {
     pub(crate) fn draw(dice: &mut Dice, number: usize, with_files: bool) -> Table {
         let keys = [1, 1, 2, 2, 3, 0][dice.roll(6)];
+        Table::with_keys(dice, number, with_files, keys)
+    }
+
+    /// A table whose key has so many columns.
+    pub(crate) fn with_keys(
+        dice: &mut Dice,
+        number: usize,
+        with_files: bool,
+        keys: usize,
+    ) -> Table {
         let mut columns = Vec::new();
         for at in 0..keys {
             columns.push(key_column(dice, &format!("k{at}"), with_files));
@@ -256,6 +266,18 @@ impl Table {
     /// Another table that is made as this one.
     pub(crate) fn made_again(&self, id: usize) -> Table {
         Table { id, ..self.clone() }
+    }
+
+    /// What comes of a table without a key that is given one.
+    pub(crate) fn keyed(&self, id: usize, key: Vec<usize>) -> Table {
+        let mut columns = self.columns.clone();
+        key.iter().for_each(|at| columns[*at].nullable = false);
+        Table {
+            id,
+            columns,
+            key,
+            ..self.clone()
+        }
     }
 
     /// What CREATE TABLE AS makes of all of its columns, with its key or without; nothing of

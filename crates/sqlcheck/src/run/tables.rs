@@ -6,6 +6,7 @@ use lazybase_model::Error;
 use lazybase_query::Answer;
 
 use super::{Run, Violation, World, timely, token, wrong};
+use crate::change::Change;
 use crate::compare::Class;
 use crate::define::Define;
 use crate::rows::State;
@@ -45,6 +46,10 @@ impl World {
     /// Changes a table that is there.
     pub(super) async fn define(&mut self, define: &Define) -> Run {
         let mut state = self.state();
+        let found = self.versions.last().filter(|_| self.transaction.is_some());
+        if found.is_some_and(|found| !define.may_be_inside(&found.state)) {
+            return Ok(());
+        }
         let Some(sql) = define.sql(&state) else {
             return Ok(());
         };
@@ -54,8 +59,14 @@ impl World {
         self.guard().await?;
         self.say(format!("{}{sql}", self.margin()));
         self.outcome.tally.defined += 1;
+        let refused = define.refused(&state);
         let answers = match timely(self.writer.execute(&sql)).await? {
-            Ok(answers) => answers,
+            Ok(answers) if refused.is_empty() => answers,
+            Ok(_) => return wrong(format!("done, and not refused for {refused:?}: {sql}")),
+            Err(error) if refused.contains(&error.sqlstate()) => {
+                self.both_refused(&error).await?;
+                return self.define_without_rows(define, &state).await;
+            }
             Err(error) => return wrong(format!("refused: {error:?}")),
         };
         let empties = define.empties(&state);
@@ -70,6 +81,15 @@ impl World {
             None => self.add_version(state, token(&answers)),
         }
         Ok(())
+    }
+
+    /// Changes a table once no rows are in the way any more.
+    async fn define_without_rows(&mut self, define: &Define, state: &State) -> Run {
+        let Some(table) = define.in_the_way(state).cloned() else {
+            return Ok(());
+        };
+        self.change(&Change::Truncate { table }).await?;
+        Box::pin(self.define(define)).await
     }
 
     /// Whether a statement names a table or a view that is not there: one that was left out of the

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Ask, Push, Step, Teller};
 use crate::change::Change;
 use crate::define::Define;
-use crate::kind::PATHS;
+use crate::kind::{Kind, PATHS};
 use crate::schema::{Schema, Table, View};
 
 impl Teller {
@@ -28,7 +28,7 @@ impl Teller {
                     self.steps.push(Step::RollbackTo);
                 }
                 (2 | 3, _) => self.change(PATHS.0),
-                _ => self.definition(),
+                _ => self.definition(in_transaction.then_some(&before)),
             }
             for _ in 0..self.dice.roll(3) {
                 self.query(Some(Ask::Writer));
@@ -53,7 +53,8 @@ impl Teller {
         }
     }
 
-    fn definition(&mut self) {
+    /// One of them; `found` are the tables that a transaction has not made itself.
+    fn definition(&mut self, found: Option<&Schema>) {
         match self.dice.roll(16) {
             0 => self.comment(),
             1 | 2 => self.create(),
@@ -62,6 +63,7 @@ impl Teller {
             6 => self.swap(),
             7 => self.drop_table(),
             8 => self.make_again(),
+            9 => self.add_key(found),
             _ => self.partition(),
         }
     }
@@ -139,6 +141,47 @@ impl Teller {
         self.rename_to(&one, aside);
         self.rename_to(&other, one.name.clone());
         self.rename_to(&one, other.name.clone());
+    }
+
+    /// A table without a key is given one, mostly once no NULL is in the way.
+    fn add_key(&mut self, found: Option<&Schema>) {
+        let may = |of: &&Arc<Table>| {
+            let is_own = found.is_none_or(|found| !found.has(of.id));
+            of.key.is_empty() && !of.owner && is_own
+        };
+        let may: Vec<Arc<Table>> = self.now.tables.iter().filter(may).cloned().collect();
+        let of = match self.dice.choose(&may).cloned() {
+            Some(table) => table,
+            None => {
+                let number = self.number();
+                let table = Arc::new(Table::with_keys(&mut self.dice, number, false, 0));
+                self.begin_table(Define::Create(Arc::clone(&table)), Arc::clone(&table));
+                table
+            }
+        };
+        let mut key: Vec<usize> = (0..of.columns.len()).collect();
+        key.retain(|at| of.columns[*at].kind != Kind::List);
+        self.dice.shuffle(&mut key);
+        key.truncate(2 + self.dice.roll(3));
+        if key.is_empty() {
+            return;
+        }
+        let nullable = key.iter().filter(|at| of.may_be_null(**at));
+        let nulls = nullable.map(|at| format!("{} IS NULL", of.columns[*at].name));
+        let nulls: Vec<String> = nulls.collect();
+        if !nulls.is_empty() && !self.dice.one_in(4) {
+            self.steps.push(Step::Change(Change::Delete {
+                table: Arc::clone(&of),
+                filter: nulls.join(" OR "),
+            }));
+        }
+        let table = Arc::new(of.keyed(self.number(), key));
+        self.now.remove(of.id);
+        let define = Define::Key {
+            table: Arc::clone(&table),
+            of: of.id,
+        };
+        self.begin_table(define, table);
     }
 
     /// One of the tables ends that were made later than those that the story begins with.
