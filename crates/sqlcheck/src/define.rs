@@ -44,7 +44,7 @@ impl Define {
     pub(crate) fn sql(&self, state: &State) -> Option<String> {
         match self {
             Define::Partition { table, part, adds } => {
-                let rows = state.table(*table)?;
+                let rows = state.seen(*table)?;
                 let ranges = rows.table.ranges.as_ref()?;
                 let is_there = !rows.ended.contains(part);
                 let verb = match (*adds, is_there) {
@@ -57,21 +57,27 @@ impl Define {
                 Some(format!("ALTER TABLE {name} {verb} {partition}"))
             }
             Define::Comment { table, number } => {
-                let name = &state.table(*table)?.table.name;
+                let name = &state.seen(*table)?.table.name;
                 Some(format!("COMMENT ON TABLE {name} IS 'comment {number}'"))
             }
-            Define::Create(table) => (!state.has(&table.name)).then(|| table.create()),
+            Define::Create(table) => {
+                let is_taken = match table.is_temporary {
+                    true => state.temporary.contains_key(&table.name),
+                    false => state.has(&table.name),
+                };
+                (!is_taken).then(|| table.create())
+            }
             Define::Copy { table, of } => {
-                let of = state.table(*of).filter(|_| !state.has(&table.name))?;
+                let of = state.seen(*of).filter(|_| !state.has(&table.name))?;
                 Some(table.create_as(&of.table))
             }
             Define::Rename(to) => {
-                let rows = state.table(to.id).filter(|_| !state.has(&to.name))?;
+                let rows = state.seen(to.id).filter(|_| !state.has(&to.name))?;
                 let name = &rows.table.name;
                 Some(format!("ALTER TABLE {name} RENAME TO {}", to.name))
             }
             Define::Drop { table } => {
-                let name = &state.table(*table)?.table.name;
+                let name = &state.seen(*table)?.table.name;
                 let mut views = state.views.values();
                 let cascade = match views.any(|view| view.table.id == *table) {
                     true => " CASCADE",
@@ -81,7 +87,7 @@ impl Define {
             }
             Define::Key { table, of } => {
                 let named = |rows: &&Arc<Rows>| rows.table.name == table.name;
-                let name = &state.table(*of).filter(named)?.table.name;
+                let name = &state.seen(*of).filter(named)?.table.name;
                 let key = table.names(&table.key).join(", ");
                 Some(format!("ALTER TABLE {name} ADD PRIMARY KEY ({key})"))
             }
@@ -91,7 +97,7 @@ impl Define {
     /// With which errors it is refused, where it is, for what the rows hold.
     pub(crate) fn refused(&self, state: &State) -> Vec<&'static str> {
         match self {
-            Define::Key { table, of } => match state.table(*of) {
+            Define::Key { table, of } => match state.seen(*of) {
                 Some(rows) => rows.keyed(table).1,
                 None => Vec::new(),
             },
@@ -102,7 +108,7 @@ impl Define {
     /// The table whose rows must be out of the way then.
     pub(crate) fn in_the_way<'s>(&self, state: &'s State) -> Option<&'s Arc<Table>> {
         match self {
-            Define::Key { of, .. } => state.table(*of).map(|rows| &rows.table),
+            Define::Key { of, .. } => state.seen(*of).map(|rows| &rows.table),
             _ => None,
         }
     }
@@ -125,7 +131,7 @@ impl Define {
         match self {
             Define::Partition { table, part, adds } => {
                 let is_there = |rows: &Arc<Rows>| !rows.ended.contains(part);
-                !*adds && state.table(*table).is_some_and(is_there)
+                !*adds && state.seen(*table).is_some_and(is_there)
             }
             _ => false,
         }
@@ -156,7 +162,7 @@ impl Define {
             Define::Rename(to) => state.rename(to),
             Define::Drop { table } => state.remove(*table),
             Define::Key { table, of } => {
-                if let Some((keyed, _)) = state.table(*of).map(|rows| rows.keyed(table)) {
+                if let Some((keyed, _)) = state.seen(*of).map(|rows| rows.keyed(table)) {
                     state.remove(*of);
                     state.put(keyed);
                 }

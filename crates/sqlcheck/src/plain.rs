@@ -49,11 +49,13 @@ impl Plain {
         cut: usize,
     ) -> Result<PlainTables> {
         let mut all: Vec<(String, Arc<dyn TableProvider>)> = Vec::new();
-        for (name, rows) in &state.tables {
+        let is_free = |name: &str| !state.temporary.contains_key(name);
+        let stored = state.tables.iter().filter(|(name, _)| is_free(name));
+        for (name, rows) in stored.chain(&state.temporary) {
             let columns: Vec<usize> = (0..rows.table.columns.len()).collect();
             all.push((name.clone(), table(rows, &columns, numbers, cut)?));
         }
-        for (name, view) in &state.views {
+        for (name, view) in state.views.iter().filter(|(name, _)| is_free(name)) {
             if let Some(rows) = state.table(view.table.id) {
                 all.push((name.clone(), table(rows, &view.columns, numbers, cut)?));
             }

@@ -30,6 +30,8 @@ pub(crate) struct Rows {
 pub(crate) struct State {
     pub(crate) tables: BTreeMap<String, Arc<Rows>>,
     pub(crate) views: BTreeMap<String, Arc<View>>,
+    /// The temporary tables of the session that writes: to it their names mean nothing else.
+    pub(crate) temporary: BTreeMap<String, Arc<Rows>>,
 }
 
 /// What the plain engine said: the rows that a change touches, each with what its expressions are.
@@ -176,8 +178,8 @@ impl State {
         self.put(Rows::new(Arc::clone(table)));
     }
 
-    /// The same rows in the tables and views of another state, under their names: of those that it
-    /// has besides, none.
+    /// The same rows in the tables and views of another state, under their names, as others see
+    /// them: of those that it has besides, none.
     pub(crate) fn under(&self, today: &State) -> State {
         let tables = today.tables.iter().map(|(name, now)| {
             let rows = match self.table(now.table.id) {
@@ -193,10 +195,11 @@ impl State {
         State {
             tables: tables.collect(),
             views: today.views.clone(),
+            temporary: BTreeMap::new(),
         }
     }
 
-    /// What tables and views are called, and which they are.
+    /// What tables and views are called that all see, and which they are.
     pub(crate) fn names(&self) -> Vec<String> {
         let tables = self.tables.iter();
         let tables = tables.map(|(name, rows)| format!("{name} {}", rows.table.id));
@@ -211,9 +214,14 @@ impl State {
         })
     }
 
-    /// Whether a name means a table or a view.
-    pub(crate) fn has(&self, name: &str) -> bool {
+    /// Whether a name means a table or a view to everybody.
+    pub(crate) fn is_stored(&self, name: &str) -> bool {
         self.tables.contains_key(name) || self.views.contains_key(name)
+    }
+
+    /// Whether a name means a table or a view to the session that writes.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.temporary.contains_key(name) || self.is_stored(name)
     }
 
     /// A table is there under its name, and no more under the one that it had.
@@ -221,20 +229,31 @@ impl State {
         let Some(before) = self.table(to.id).map(|rows| rows.table.name.clone()) else {
             return;
         };
-        if let Some(mut rows) = self.tables.remove(&before) {
+        let tables = self.beside(to);
+        if let Some(mut rows) = tables.remove(&before) {
             Arc::make_mut(&mut rows).table = Arc::clone(to);
-            self.tables.insert(to.name.clone(), rows);
+            tables.insert(to.name.clone(), rows);
         }
     }
 
     /// A table has these rows, under its name.
     pub(crate) fn put(&mut self, rows: Rows) {
-        self.tables.insert(rows.table.name.clone(), Arc::new(rows));
+        let name = rows.table.name.clone();
+        self.beside(&rows.table).insert(name, Arc::new(rows));
+    }
+
+    /// The tables that a table is one of.
+    fn beside(&mut self, table: &Table) -> &mut BTreeMap<String, Arc<Rows>> {
+        match table.is_temporary {
+            true => &mut self.temporary,
+            false => &mut self.tables,
+        }
     }
 
     /// A table ends, and its views with it.
     pub(crate) fn remove(&mut self, id: usize) {
         self.tables.retain(|_, rows| rows.table.id != id);
+        self.temporary.retain(|_, rows| rows.table.id != id);
         self.views.retain(|_, view| view.table.id != id);
     }
 
@@ -253,11 +272,19 @@ impl State {
 
     /// A table, whatever its name.
     pub(crate) fn table(&self, id: usize) -> Option<&Arc<Rows>> {
-        self.tables.values().find(|rows| rows.table.id == id)
+        let mut all = self.tables.values().chain(self.temporary.values());
+        all.find(|rows| rows.table.id == id)
+    }
+
+    /// A table that the session that writes can name.
+    pub(crate) fn seen(&self, id: usize) -> Option<&Arc<Rows>> {
+        let is_free = |name: &str| !self.temporary.contains_key(name);
+        let found = self.table(id);
+        found.filter(|rows| rows.table.is_temporary || is_free(&rows.table.name))
     }
 
     pub(crate) fn rows_mut(&mut self, id: usize) -> Option<&mut Rows> {
-        let mut all = self.tables.values_mut();
+        let mut all = self.tables.values_mut().chain(self.temporary.values_mut());
         all.find(|rows| rows.table.id == id).map(Arc::make_mut)
     }
 

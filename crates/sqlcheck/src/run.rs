@@ -263,16 +263,7 @@ impl World {
                 Ok(())
             }
             Step::View(view) => self.view(view).await,
-            Step::DropView(view) => match self.state().views.contains_key(&view.name) {
-                false => Ok(()),
-                true => {
-                    let sql = format!("DROP MATERIALIZED VIEW {}", view.name);
-                    self.make(&sql, |state| {
-                        state.views.remove(&view.name);
-                    })
-                    .await
-                }
-            },
+            Step::DropView(view) => self.drop_view(view).await,
             Step::Files => self.files().await,
             Step::Change(change) => self.change(change).await,
             Step::Define(define) => self.define(define).await,
@@ -388,8 +379,9 @@ impl World {
     async fn change(&mut self, change: &Change) -> Run {
         let sql = change.sql();
         let (state, table) = (self.state(), change.table());
-        let fits = state.table(table.id);
-        if fits.is_none_or(|rows| !Arc::ptr_eq(&rows.table, table)) || self.lacks(&sql) {
+        let fits = state.seen(table.id);
+        let fits = fits.is_some_and(|rows| Arc::ptr_eq(&rows.table, table));
+        if !fits || self.lacks(&sql, true) {
             return Ok(());
         }
         self.guard().await?;
@@ -478,7 +470,9 @@ impl World {
         if self.versions.is_empty() {
             return Ok(());
         }
-        if self.lacks(&query.sql) {
+        let is_unpinned = ask == Ask::Pinned && self.pin.is_none();
+        let by_writer = matches!(ask, Ask::Writer | Ask::Bound) || is_unpinned;
+        if self.lacks(&query.sql, by_writer) {
             let is_told = ask == Ask::Writer && !query.sql.contains("IDKEY(");
             return match is_told && self.transaction.is_none() {
                 true => self.absent(&query.sql).await,
@@ -486,8 +480,7 @@ impl World {
             };
         }
         let mut sql = query.sql.clone();
-        let is_unpinned = ask == Ask::Pinned && self.pin.is_none();
-        if matches!(ask, Ask::Writer | Ask::Bound) || is_unpinned {
+        if by_writer {
             self.guard().await?;
         }
         let session = match ask {

@@ -80,6 +80,8 @@ pub(crate) struct Table {
     hash: Option<String>,
     /// Its range partitions, if it has a rule of them.
     pub(crate) ranges: Option<Ranges>,
+    /// Whether it is seen by the session alone that writes.
+    pub(crate) is_temporary: bool,
     /// Whether it owns the numbers of paths: nothing but references writes it.
     pub(crate) owner: bool,
 }
@@ -100,6 +102,8 @@ pub(crate) struct Schema {
     pub(crate) tables: Vec<Arc<Table>>,
     /// Views that a story may make, one after the other.
     pub(crate) views: Vec<Arc<View>>,
+    /// Temporary tables of the session that writes.
+    pub(crate) temporary: Vec<Arc<Table>>,
     /// Range partitions that take no rows: tables, and places in their rules.
     pub(crate) ended: BTreeSet<(usize, usize)>,
 }
@@ -128,26 +132,43 @@ impl Schema {
         Schema {
             tables,
             views,
+            temporary: Vec::new(),
             ended: BTreeSet::new(),
         }
     }
 
+    /// What the session sees that writes: its temporary tables stand before others.
+    pub(crate) fn seen(&self) -> Schema {
+        let mut seen = self.clone();
+        let is_free = |name: &str| self.temporary.iter().all(|of| of.name != name);
+        seen.tables.retain(|table| is_free(&table.name));
+        seen.views.retain(|view| is_free(&view.name));
+        seen.tables.extend(self.temporary.iter().cloned());
+        seen
+    }
+
     /// Whether a table is there.
     pub(crate) fn has(&self, table: usize) -> bool {
-        self.tables.iter().any(|known| known.id == table)
+        let mut all = self.tables.iter().chain(&self.temporary);
+        all.any(|known| known.id == table)
     }
 
     /// A table is there, in the place of what it was.
     pub(crate) fn put(&mut self, table: Arc<Table>) {
-        match self.tables.iter_mut().find(|known| known.id == table.id) {
+        let tables = match table.is_temporary {
+            true => &mut self.temporary,
+            false => &mut self.tables,
+        };
+        match tables.iter_mut().find(|known| known.id == table.id) {
             Some(known) => *known = table,
-            None => self.tables.push(table),
+            None => tables.push(table),
         }
     }
 
     /// A table is there no more, nor are its views.
     pub(crate) fn remove(&mut self, table: usize) {
         self.tables.retain(|known| known.id != table);
+        self.temporary.retain(|known| known.id != table);
         self.views.retain(|view| view.table.id != table);
     }
 
@@ -191,6 +212,7 @@ fn files(id: usize) -> Table {
         is_point: false,
         hash: None,
         ranges: None,
+        is_temporary: false,
         owner: true,
     }
 }
@@ -232,6 +254,7 @@ impl Table {
             is_point,
             hash,
             ranges,
+            is_temporary: false,
             owner: false,
         }
     }
@@ -247,12 +270,27 @@ impl Table {
                 self.names(&self.key).join(", ")
             ));
         }
+        let word = match self.is_temporary {
+            true => "TEMPORARY ",
+            false => "",
+        };
         format!(
-            "CREATE TABLE {} ({}){}",
+            "CREATE {word}TABLE {} ({}){}",
             self.name,
             parts.join(", "),
             self.options()
         )
+    }
+
+    /// The same as a temporary table of this name, which is declared without partitions.
+    pub(crate) fn temporary(self, name: String) -> Table {
+        Table {
+            name,
+            hash: None,
+            ranges: None,
+            is_temporary: true,
+            ..self
+        }
     }
 
     /// The same table under another name.
@@ -306,6 +344,7 @@ impl Table {
             is_point: false,
             hash: None,
             ranges: None,
+            is_temporary: false,
             owner: false,
         })
     }

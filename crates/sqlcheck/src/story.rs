@@ -189,7 +189,8 @@ impl Teller {
         }
         if self.dice.one_in(5)
             && let Some(view) = self.dice.choose(&self.all.views).cloned()
-            && self.now.has(view.table.id)
+            && self.now.seen().has(view.table.id)
+            && self.now.temporary.iter().all(|of| of.name != view.name)
         {
             self.view(view);
         }
@@ -206,7 +207,7 @@ impl Teller {
     }
 
     fn change(&mut self, paths: usize) {
-        let change = Change::draw(&mut self.dice, &self.now, paths);
+        let change = Change::draw(&mut self.dice, &self.now.seen(), paths);
         self.steps.push(Step::Change(change));
     }
 
@@ -246,6 +247,7 @@ impl Teller {
             14 => Push::Free,
             _ => {
                 self.end_read_only();
+                self.now.temporary.clear();
                 Push::Restart
             }
         };
@@ -253,14 +255,16 @@ impl Teller {
     }
 
     fn query(&mut self, ask: Option<Ask>) {
-        let now = self.now.clone();
-        self.query_over(&now, ask);
+        let ask = ask.unwrap_or_else(|| self.ask());
+        let schema = match ask {
+            Ask::Writer => self.now.seen(),
+            _ => self.now.clone(),
+        };
+        self.query_over(&schema, ask);
     }
 
-    /// A query of tables that need not be there.
-    fn query_over(&mut self, schema: &Schema, ask: Option<Ask>) {
-        let query = Queries::new(&mut self.dice, schema).draw();
-        let ask = ask.unwrap_or_else(|| match self.dice.roll(16) {
+    fn ask(&mut self) -> Ask {
+        match self.dice.roll(16) {
             0..=3 => Ask::Writer,
             4 | 5 => Ask::Steady(""),
             6 => Ask::Steady(" FRESHNESS 'best effort'"),
@@ -270,7 +274,12 @@ impl Teller {
             10 => Ask::Loose(" FRESHNESS 'best effort'"),
             11 | 12 => Ask::Past(self.dice.roll(1001)),
             _ => Ask::Pinned,
-        });
+        }
+    }
+
+    /// A query of tables that need not be there.
+    fn query_over(&mut self, schema: &Schema, ask: Ask) {
+        let query = Queries::new(&mut self.dice, schema).draw();
         let ask = match query.bound.is_some() && self.dice.one_in(2) && ask == Ask::Writer {
             true => Ask::Bound,
             false => ask,

@@ -40,7 +40,9 @@ impl World {
                     self.is_planners(ask, version, query, Ok(&got), what)
                         .await?;
                 }
-                if ask != Ask::Writer || self.transaction.is_none() {
+                // What is of the writer alone can't be asked by others.
+                let is_own = self.transaction.is_some() || !self.state().temporary.is_empty();
+                if ask != Ask::Writer || !is_own {
                     self.keep(query, version, expected);
                 }
                 Ok(())
@@ -163,8 +165,10 @@ impl World {
     ) -> Result<Table, (String, Class)> {
         let told = |error: Error| (error.to_string(), Class::of(&error));
         let sql = plain::with_numbers(sql, &self.numbers);
-        if let (Ask::Writer, Some(transaction)) = (ask, &self.transaction) {
-            let tables = self.plain.tables(&transaction.state, &self.numbers);
+        let own = self.state();
+        let is_own = self.transaction.is_some() || !own.temporary.is_empty();
+        if ask == Ask::Writer && is_own {
+            let tables = self.plain.tables(&own, &self.numbers);
             let tables = tables.map_err(told)?;
             return plain::answer(&tables, &sql).await.map_err(told);
         }
@@ -182,8 +186,8 @@ impl World {
         got: Result<&Table, Class>,
         what: String,
     ) -> Run {
-        let state = match (ask, &self.transaction) {
-            (Ask::Writer, Some(transaction)) => transaction.state.clone(),
+        let state = match ask {
+            Ask::Writer => self.state(),
             _ => self.state_with_today(version),
         };
         let sql = plain::with_numbers(query.asked(), &self.numbers);

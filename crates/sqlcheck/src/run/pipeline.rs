@@ -72,7 +72,8 @@ impl World {
         }
     }
 
-    /// Closes the database and opens it again; what was not committed is gone.
+    /// Closes the database and opens it again; what was not committed is gone, and so are the
+    /// temporary tables of its sessions.
     async fn restart(&mut self) -> Run {
         self.transaction = None;
         self.pin = None;
@@ -82,6 +83,11 @@ impl World {
             Err(error) => return fine::<()>(Err(error)),
         };
         fine(self.sessions().await)?;
+        let mut state = self.state();
+        if !state.temporary.is_empty() {
+            state.temporary.clear();
+            self.add_version(state, None);
+        }
         fine(self.pause().await)
     }
 }

@@ -32,7 +32,7 @@ impl World {
     /// Makes a view, if its table is there.
     pub(super) async fn view(&mut self, view: &Arc<View>) -> Run {
         let state = self.state();
-        let table = state.table(view.table.id);
+        let table = state.seen(view.table.id);
         let table = table.filter(|_| self.transaction.is_none() && !state.has(&view.name));
         let Some(table) = table else {
             return Ok(());
@@ -41,6 +41,18 @@ impl World {
         let view = Arc::clone(view);
         let made = |state: &mut State| drop(state.views.insert(view.name.clone(), view));
         self.make(&sql, made).await
+    }
+
+    /// Drops a view, if it is what its name means.
+    pub(super) async fn drop_view(&mut self, view: &View) -> Run {
+        let state = self.state();
+        let is_seen = !state.temporary.contains_key(&view.name);
+        if !is_seen || !state.views.contains_key(&view.name) {
+            return Ok(());
+        }
+        let sql = format!("DROP MATERIALIZED VIEW {}", view.name);
+        let dropped = |state: &mut State| drop(state.views.remove(&view.name));
+        self.make(&sql, dropped).await
     }
 
     /// Changes a table that is there.
@@ -80,7 +92,22 @@ impl World {
             }
             None => self.add_version(state, token(&answers)),
         }
-        Ok(())
+        match define {
+            Define::Create(table) if table.is_temporary => self.is_hidden(&table.name).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// A temporary table is none to others.
+    async fn is_hidden(&mut self, name: &str) -> Run {
+        if self.state().is_stored(name) {
+            return Ok(());
+        }
+        let sql = format!("SELECT * FROM {name}");
+        match timely(self.loose.execute(&sql)).await? {
+            Err(error) if error.sqlstate() == NO_TABLE => Ok(()),
+            other => wrong(format!("another session asks {sql}: {other:?}")),
+        }
     }
 
     /// Changes a table once no rows are in the way any more.
@@ -92,9 +119,9 @@ impl World {
         Box::pin(self.define(define)).await
     }
 
-    /// Whether a statement names a table or a view that is not there: one that was left out of the
-    /// story, or undone.
-    pub(super) fn lacks(&self, sql: &str) -> bool {
+    /// Whether a statement names a table or a view that is not there to its session: one that was
+    /// left out of the story, or undone.
+    pub(super) fn lacks(&self, sql: &str, by_writer: bool) -> bool {
         let state = self.state();
         let mut words = sql.split(|at: char| !at.is_ascii_alphanumeric() && at != '_');
         words.any(|word| {
@@ -102,7 +129,11 @@ impl World {
                 .strip_prefix(['t', 'v'])
                 .filter(|rest| !rest.is_empty());
             let is_name = number.is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()));
-            is_name && !state.has(word)
+            is_name
+                && match by_writer {
+                    true => !state.has(word),
+                    false => !state.is_stored(word),
+                }
         })
     }
 

@@ -47,9 +47,9 @@ impl Teller {
         }
         self.steps.push(Step::Rollback);
         // What was undone is asked for: it must be as it was, or not there.
-        let undone = std::mem::replace(&mut self.now, before);
+        let undone = std::mem::replace(&mut self.now, before).seen();
         for _ in 0..self.dice.roll(3) {
-            self.query_over(&undone, Some(Ask::Writer));
+            self.query_over(&undone, Ask::Writer);
         }
     }
 
@@ -64,14 +64,15 @@ impl Teller {
             7 => self.drop_table(),
             8 => self.make_again(),
             9 => self.add_key(found),
+            10 => self.create_temporary(),
             _ => self.partition(),
         }
     }
 
     /// A table that rows are written to.
     fn written(&mut self) -> Option<Arc<Table>> {
-        let tables = self.now.tables.iter();
-        let written: Vec<Arc<Table>> = tables.filter(|of| !of.owner).cloned().collect();
+        let tables = self.now.seen().tables.into_iter();
+        let written: Vec<Arc<Table>> = tables.filter(|of| !of.owner).collect();
         self.dice.choose(&written).cloned()
     }
 
@@ -88,11 +89,35 @@ impl Teller {
         self.begin_table(Define::Create(Arc::clone(&table)), table);
     }
 
+    /// A temporary table: in its session it stands before another one, or a view, whose name it
+    /// has.
+    fn create_temporary(&mut self) {
+        let number = self.number();
+        let seen = self.now.seen();
+        let tables = seen
+            .tables
+            .iter()
+            .filter(|of| !of.owner && !of.is_temporary);
+        let tables = tables.map(|of| &of.name);
+        let names: Vec<&String> = tables.chain(seen.views.iter().map(|of| &of.name)).collect();
+        let name = self
+            .dice
+            .choose(&names)
+            .filter(|_| number.is_multiple_of(2));
+        let name = name.map_or_else(|| format!("t{number}"), |name| (*name).clone());
+        let table = Table::draw(&mut self.dice, number, false).temporary(name);
+        let table = Arc::new(table);
+        self.begin_table(Define::Create(Arc::clone(&table)), table);
+    }
+
     fn begin_table(&mut self, define: Define, table: Arc<Table>) {
         self.now.put(Arc::clone(&table));
         self.define(define);
         let rows = Change::rows(&mut self.dice, &self.now, Arc::clone(&table), PATHS.0);
         self.steps.push(Step::Change(rows));
+        if table.is_temporary {
+            return;
+        }
         let name = format!("v{}", self.all.views.len());
         let view = View::draw(&mut self.dice, name, &table);
         self.all.views.extend(view.map(Arc::new));
@@ -134,7 +159,7 @@ impl Teller {
         let (Some(one), Some(other)) = (self.written(), self.written()) else {
             return;
         };
-        if one.id == other.id {
+        if one.id == other.id || one.is_temporary || other.is_temporary {
             return self.rename();
         }
         let aside = format!("t{}", self.number());
@@ -149,7 +174,8 @@ impl Teller {
             let is_own = found.is_none_or(|found| !found.has(of.id));
             of.key.is_empty() && !of.owner && is_own
         };
-        let may: Vec<Arc<Table>> = self.now.tables.iter().filter(may).cloned().collect();
+        let seen = self.now.seen().tables;
+        let may: Vec<Arc<Table>> = seen.iter().filter(may).cloned().collect();
         let of = match self.dice.choose(&may).cloned() {
             Some(table) => table,
             None => {
@@ -187,8 +213,8 @@ impl Teller {
     /// One of the tables ends that were made later than those that the story begins with.
     fn drop_table(&mut self) {
         let begun = self.all.tables.len();
-        let later = self.now.tables.iter().filter(|of| of.id >= begun);
-        let later: Vec<Arc<Table>> = later.cloned().collect();
+        let seen = self.now.seen().tables.into_iter();
+        let later: Vec<Arc<Table>> = seen.filter(|of| of.id >= begun).collect();
         match self.dice.choose(&later).cloned() {
             Some(table) => {
                 self.now.remove(table.id);
@@ -216,7 +242,8 @@ impl Teller {
 
     /// A definition that says the same of rows.
     fn comment(&mut self) {
-        if let Some(table) = self.dice.choose(&self.now.tables).cloned() {
+        let seen = self.now.seen().tables;
+        if let Some(table) = self.dice.choose(&seen) {
             self.define(Define::Comment {
                 table: table.id,
                 number: self.defined,
@@ -226,8 +253,8 @@ impl Teller {
 
     /// A range partition ends, or begins again; mostly with rows after it.
     fn partition(&mut self) {
-        let tables = self.now.tables.iter();
-        let ranged: Vec<Arc<Table>> = tables.filter(|of| of.ranges.is_some()).cloned().collect();
+        let tables = self.now.seen().tables.into_iter();
+        let ranged: Vec<Arc<Table>> = tables.filter(|of| of.ranges.is_some()).collect();
         let Some(table) = self.dice.choose(&ranged).cloned() else {
             return self.comment();
         };
