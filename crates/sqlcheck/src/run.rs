@@ -9,7 +9,7 @@
 //! A *version* is what all tables held after a batch; the acknowledgement's token says at which
 //! horizon. An answer is held to the newest version at or before its own horizon.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use lazybase_engine::env::Env;
 use lazybase_engine::env::memory::MemoryStore;
 use lazybase_model::{Error, ErrorKind, Horizon};
 use lazybase_query::plain::PlainTables;
-use lazybase_query::{Answer, Database, Session};
+use lazybase_query::{Answer, Database, Prepared, Session, Value};
 
 use crate::change::Change;
 use crate::compare::{Class, Table};
@@ -131,6 +131,8 @@ struct World {
     store: MemoryStore,
     database: Database,
     writer: Session,
+    /// What the writer has prepared, by its text.
+    prepared: BTreeMap<String, Prepared>,
     steady: Session,
     loose: Session,
     pinned: Session,
@@ -190,6 +192,7 @@ impl World {
         let mut world = World {
             plain: plain.clone(),
             writer: database.session(),
+            prepared: BTreeMap::new(),
             steady: database.session(),
             loose: database.session(),
             pinned: database.session(),
@@ -471,7 +474,7 @@ impl World {
             return Ok(());
         }
         let is_unpinned = ask == Ask::Pinned && self.pin.is_none();
-        let by_writer = matches!(ask, Ask::Writer | Ask::Bound) || is_unpinned;
+        let by_writer = matches!(ask, Ask::Writer | Ask::Bound | Ask::Prepared) || is_unpinned;
         if self.lacks(&query.sql, by_writer) {
             let is_told = ask == Ask::Writer && !query.sql.contains("IDKEY(");
             return match is_told && self.transaction.is_none() {
@@ -490,6 +493,13 @@ impl World {
                 let (text, values) = query.bound.clone().unwrap_or_default();
                 self.say(format!("{text} -- {values:?}"));
                 let answer = timely(self.writer.execute_with(&text, &values)).await?;
+                return self.check(query, ask, answer).await;
+            }
+            Ask::Prepared => {
+                let bound = query.bound.clone();
+                let (text, values) = bound.unwrap_or_else(|| (sql, Vec::new()));
+                self.say(format!("{text} -- prepared, {values:?}"));
+                let answer = self.ask_prepared(&text, &values).await?;
                 return self.check(query, ask, answer).await;
             }
             Ask::Steady(clause) => {
@@ -517,6 +527,21 @@ impl World {
         let answer = answer.map(|mut answers| answers.remove(0));
         self.say(format!("{sql} -- {ask:?}"));
         self.check(query, ask, answer).await
+    }
+
+    /// Asks a statement of the writer's that is prepared when it is asked first, and stays so
+    /// whatever becomes of its tables.
+    async fn ask_prepared(&mut self, text: &str, values: &[Value]) -> Run<Result<Answer, Error>> {
+        let prepared = match self.prepared.remove(text) {
+            Some(prepared) => prepared,
+            None => match timely(self.writer.prepare(text)).await? {
+                Ok(prepared) => prepared,
+                Err(error) => return Ok(Err(error)),
+            },
+        };
+        let answer = timely(prepared.execute(values)).await;
+        self.prepared.insert(text.to_owned(), prepared);
+        answer
     }
 
     /// The SCU at whose end all tables are there that the story begins with.

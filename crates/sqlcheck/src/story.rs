@@ -27,7 +27,12 @@ pub(crate) enum Ask {
     Pinned,
     /// With parameters, where the query has some.
     Bound,
+    /// The same as a prepared statement, which is kept.
+    Prepared,
 }
+
+/// So many statements are kept prepared.
+const PREPARED_MAX: usize = 8;
 
 /// What the pipeline does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,6 +103,8 @@ struct Teller {
     numbers: usize,
     /// How many changes of tables were drawn.
     defined: usize,
+    /// Queries that are prepared statements.
+    prepared: Vec<Query>,
     steps: Vec<Step>,
     pinned: bool,
 }
@@ -116,6 +123,7 @@ impl Teller {
             all,
             now,
             defined: 0,
+            prepared: Vec::new(),
             steps: Vec::new(),
             pinned: false,
         }
@@ -280,10 +288,25 @@ impl Teller {
     /// A query of tables that need not be there.
     fn query_over(&mut self, schema: &Schema, ask: Ask) {
         let query = Queries::new(&mut self.dice, schema).draw();
+        let may_be = ask == Ask::Writer && !query.sql.contains("IDKEY(");
         let ask = match query.bound.is_some() && self.dice.one_in(2) && ask == Ask::Writer {
+            _ if may_be && self.dice.one_in(12) => Ask::Prepared,
             true => Ask::Bound,
             false => ask,
         };
+        if ask == Ask::Prepared && self.prepared.len() < PREPARED_MAX {
+            self.prepared.push(query.clone());
+        }
         self.steps.push(Step::Query(query, ask));
+        if ask == Ask::Writer && self.dice.one_in(8) {
+            self.ask_again();
+        }
+    }
+
+    /// A statement that was prepared before, whatever became of its tables.
+    fn ask_again(&mut self) {
+        if let Some(query) = self.dice.choose(&self.prepared).cloned() {
+            self.steps.push(Step::Query(query, Ask::Prepared));
+        }
     }
 }

@@ -20,7 +20,7 @@ impl World {
     ) -> Run {
         let ask = match ask {
             Ask::Pinned if self.pin.is_none() => Ask::Writer,
-            Ask::Bound => Ask::Writer,
+            Ask::Bound | Ask::Prepared => Ask::Writer,
             other => other,
         };
         let version = match &answer {

@@ -43,7 +43,7 @@ impl Teller {
         }
         if !self.dice.one_in(3) {
             self.steps.push(Step::Commit);
-            return;
+            return self.ask_again();
         }
         self.steps.push(Step::Rollback);
         // What was undone is asked for: it must be as it was, or not there.
