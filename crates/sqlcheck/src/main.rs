@@ -153,6 +153,7 @@ fn as_json(report: &Report, shortfalls: &[String]) -> String {
         "absent": tally.absent,
         "mixed": tally.mixed,
         "stale": tally.stale,
+        "slow": tally.slow,
         "refused": tally.refused,
         "of_rows": tally.of_rows,
         "rows": tally.rows,

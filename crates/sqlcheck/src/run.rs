@@ -31,9 +31,11 @@ use crate::story::{Ask, Step, Story};
 mod answers;
 mod known;
 mod pipeline;
+mod slow;
 mod tables;
 mod transaction;
 
+use slow::Slow;
 use transaction::Transaction;
 
 /// A statement that takes longer hangs.
@@ -64,6 +66,8 @@ pub(crate) struct Tally {
     pub(crate) mixed: u64,
     /// Answers that left acknowledged batches out.
     pub(crate) stale: u64,
+    /// Answers that were read long after they had been asked for.
+    pub(crate) slow: u64,
     /// Rows of all answers.
     pub(crate) rows: u64,
 }
@@ -80,6 +84,7 @@ impl Tally {
         self.of_rows += other.of_rows;
         self.mixed += other.mixed;
         self.stale += other.stale;
+        self.slow += other.slow;
         self.rows += other.rows;
     }
 
@@ -146,6 +151,7 @@ struct World {
     transaction: Option<Transaction>,
     numbers: Numbers,
     kept: VecDeque<Kept>,
+    slow: Option<Slow>,
     width: (usize, usize),
     outcome: Outcome,
 }
@@ -167,6 +173,7 @@ pub(crate) async fn tell(plain: &Plain, story: &Story) -> Outcome {
             break;
         }
     }
+    world.slow = None;
     if let Err(error) = world.database.close().await
         && world.outcome.violation.is_none()
     {
@@ -205,6 +212,7 @@ impl World {
             transaction: None,
             numbers: Numbers::new(),
             kept: VecDeque::new(),
+            slow: None,
             width: (1, 8192),
             outcome: Outcome::default(),
         };
@@ -281,6 +289,8 @@ impl World {
                 fine(self.pinned.execute("BEGIN READ ONLY").await)
             }
             Step::EndReadOnly => self.end_read_only().await,
+            Step::BeginSlow(query, clause) => self.begin_slow(query, clause).await,
+            Step::EndSlow => self.end_slow().await,
             Step::Push(push) => self.push(*push).await,
             Step::Width(partitions, rows) => {
                 self.width = (*partitions, *rows);

@@ -66,6 +66,9 @@ pub(crate) enum Step {
     Rollback,
     BeginReadOnly,
     EndReadOnly,
+    /// A query with a clause is asked; its rows are taken later.
+    BeginSlow(Query, &'static str),
+    EndSlow,
     Push(Push),
     /// How many partitions, and rows a batch, queries work on.
     Width(usize, usize),
@@ -192,8 +195,20 @@ impl Teller {
                 }
             }
         }
+        let is_slow = self.dice.one_in(4);
+        if is_slow {
+            let query = Queries::new(&mut self.dice, &self.now).draw();
+            let clause = self.dice.pick(&["", "", " FRESHNESS 'best effort'"]);
+            self.steps.push(Step::BeginSlow(query, clause));
+        }
         if self.dice.one_in(3) {
             self.definitions();
+        }
+        if is_slow {
+            if self.dice.one_in(2) {
+                self.push();
+            }
+            self.steps.push(Step::EndSlow);
         }
         if self.dice.one_in(5)
             && let Some(view) = self.dice.choose(&self.all.views).cloned()

@@ -37,8 +37,8 @@ impl World {
                     let stamp = answer.stamp.as_ref().map(ToString::to_string);
                     let what =
                         format!("{}\n{}\n{difference}", query.sql, stamp.unwrap_or_default());
-                    self.is_planners(ask, version, query, Ok(&got), what)
-                        .await?;
+                    let state = self.state_of(ask, version);
+                    self.is_planners(&state, query, Ok(&got), what).await?;
                 }
                 // What is of the writer alone can't be asked by others.
                 let is_own = self.transaction.is_some() || !self.state().temporary.is_empty();
@@ -65,7 +65,8 @@ impl World {
             }
             (Ok(_), Err(error)) => {
                 let what = format!("refused: {}: {error:?}", query.sql);
-                self.is_planners(ask, version, query, Err(Class::of(&error)), what)
+                let state = self.state_of(ask, version);
+                self.is_planners(&state, query, Err(Class::of(&error)), what)
                     .await?;
                 self.refused(ask, &error).await
             }
@@ -100,7 +101,7 @@ impl World {
         }
     }
 
-    fn count(&mut self, answer: &Answer) {
+    pub(super) fn count(&mut self, answer: &Answer) {
         let tally = &mut self.outcome.tally;
         tally.compared += 1;
         tally.rows += answer.rows;
@@ -178,24 +179,19 @@ impl World {
 
     /// What is wrong (`what`), unless the plain engine answers or fails like this too, where it
     /// works on as many partitions, and the planner is known to make this mistake.
-    async fn is_planners(
+    pub(super) async fn is_planners(
         &mut self,
-        ask: Ask,
-        version: usize,
+        state: &State,
         query: &Query,
         got: Result<&Table, Class>,
         what: String,
     ) -> Run {
-        let state = match ask {
-            Ask::Writer => self.state(),
-            _ => self.state_with_today(version),
-        };
         let sql = plain::with_numbers(query.asked(), &self.numbers);
         let Ok(wide) = Plain::wide(self.width.0, self.width.1) else {
             return wrong(what);
         };
         for cut in [1, self.width.0] {
-            let Ok(tables) = wide.tables_cut(&state, &self.numbers, cut) else {
+            let Ok(tables) = wide.tables_cut(state, &self.numbers, cut) else {
                 break;
             };
             let answered = plain::answer(&tables, &sql).await;
@@ -216,11 +212,19 @@ impl World {
                 return Ok(());
             }
         }
-        let plan = match self.tables(version) {
+        let plan = match self.plain.tables(state, &self.numbers) {
             Ok(tables) => tables.explain(&sql).await.unwrap_or_default(),
             Err(_) => String::new(),
         };
         wrong(format!("{what}\nexpected by the plan\n{plan}"))
+    }
+
+    /// What whoever asks is to see.
+    fn state_of(&self, ask: Ask, version: usize) -> State {
+        match ask {
+            Ask::Writer => self.state(),
+            _ => self.state_with_today(version),
+        }
     }
 
     /// What a version holds, with the tables and views of today.

@@ -77,6 +77,7 @@ impl World {
     async fn restart(&mut self) -> Run {
         self.transaction = None;
         self.pin = None;
+        self.slow = None;
         self.prepared.clear();
         fine(timely(self.database.close()).await?)?;
         self.database = match timely(open(&self.store)).await? {
