@@ -20,6 +20,8 @@ pub(crate) enum Conflict {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Given {
     Values(Vec<Vec<Cell>>),
+    /// The same as a batch of Arrow: texts have any characters there.
+    Arrow(Vec<Vec<Cell>>),
     /// A query whose columns have the types of those that they go to.
     Select(String),
 }
@@ -60,7 +62,8 @@ impl Change {
         let written: Vec<&Arc<Table>> = schema.tables.iter().filter(|t| !t.owner).collect();
         let table = Arc::clone(written[dice.roll(written.len())]);
         match dice.roll(40) {
-            0..=21 => Change::rows(dice, schema, table, paths),
+            0..=19 => Change::rows(dice, schema, table, paths),
+            20 | 21 => appended(dice, schema, table, paths),
             22..=25 => select(dice, schema, table),
             26..=32 => update(dice, schema, table),
             33..=38 => Change::Delete {
@@ -100,6 +103,14 @@ impl Change {
         }
     }
 
+    /// Where the rows of an INSERT come from.
+    pub(crate) fn given(&self) -> Option<&Given> {
+        match self {
+            Change::Insert { given, .. } => Some(given),
+            _ => None,
+        }
+    }
+
     pub(crate) fn table(&self) -> &Arc<Table> {
         match self {
             Change::Insert { table, .. }
@@ -122,6 +133,7 @@ impl Change {
                 let names = table.names(columns).join(", ");
                 let given = match given {
                     Given::Values(rows) => format!("VALUES {}", tuples(rows)),
+                    Given::Arrow(rows) => format!("-- by Arrow: {}", tuples(rows)),
                     Given::Select(query) => query.clone(),
                 };
                 let conflict = on_conflict(table, conflict);
@@ -205,6 +217,31 @@ fn on_conflict(table: &Table, conflict: &Conflict) -> String {
                 .collect();
             format!(" ON CONFLICT ({}) DO UPDATE SET {}", key(), sets.join(", "))
         }
+    }
+}
+
+/// Rows that a program gives, some with texts that no statement can spell.
+fn appended(dice: &mut Dice, schema: &Schema, table: Arc<Table>, paths: usize) -> Change {
+    if table.columns.iter().any(|column| column.kind == Kind::File) {
+        return Change::rows(dice, schema, table, paths);
+    }
+    let columns: Vec<usize> = (0..table.columns.len()).collect();
+    let row = |dice: &mut Dice| {
+        let cells = columns.iter().map(|at| {
+            let cell = schema.cell(dice, &table, *at, paths);
+            match table.columns[*at].class() == Class::Text && dice.one_in(6) {
+                true => Cell::with_nul(dice),
+                false => cell,
+            }
+        });
+        cells.collect()
+    };
+    let rows: Vec<Vec<Cell>> = (0..1 + dice.roll(12)).map(|_| row(dice)).collect();
+    Change::Insert {
+        table,
+        columns,
+        given: Given::Arrow(rows),
+        conflict: Conflict::Replace,
     }
 }
 

@@ -362,6 +362,15 @@ pub(crate) fn in_key(value: ScalarValue) -> ScalarValue {
 }
 
 impl Cell {
+    /// A text with the one character that no statement can have.
+    pub(crate) fn with_nul(dice: &mut Dice) -> Cell {
+        let text = dice.pick(&["\0", "a\0", "a\0b", "\0a"]);
+        Cell {
+            sql: quoted(&text.escape_default().to_string()),
+            value: ScalarValue::Utf8(Some(text.to_owned())),
+        }
+    }
+
     /// As the value of a parameter.
     pub(crate) fn bound(&self) -> Option<Value> {
         Some(match &self.value {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::catalog::{MemTable, TableProvider};
 use datafusion::common::ScalarValue;
@@ -13,7 +13,7 @@ use lazybase_model::{Error, Result};
 use lazybase_query::plain::{PlainPlanner, PlainTables};
 
 use crate::compare::Table;
-use crate::kind::{Kind, PATHS};
+use crate::kind::{Cell, Kind, PATHS};
 use crate::rows::{Rows, State};
 
 /// The numbers that paths have got.
@@ -141,6 +141,19 @@ const NOBODY: i64 = -1;
 pub(crate) async fn answer(tables: &PlainTables, sql: &str) -> Result<Table> {
     let (schema, batches) = tables.query(sql).await?;
     Ok(Table::new(&schema, &batches))
+}
+
+/// Rows with these names of columns as a batch of Arrow; there is one at least.
+pub(crate) fn batch_of(names: &[&str], rows: &[Vec<Cell>]) -> Planned<RecordBatch> {
+    let column = |(place, name): (usize, &&str)| -> Planned<(Field, ArrayRef)> {
+        let cells = rows.iter().map(|row| row[place].value.clone());
+        let values = ScalarValue::iter_to_array(cells)?;
+        Ok((Field::new(*name, values.data_type().clone(), true), values))
+    };
+    let columns: Planned<Vec<(Field, ArrayRef)>> = names.iter().enumerate().map(column).collect();
+    let (fields, arrays): (Vec<Field>, Vec<ArrayRef>) = columns?.into_iter().unzip();
+    let schema = Arc::new(Schema::new(fields));
+    Ok(RecordBatch::try_new(schema, arrays)?)
 }
 
 /// Rows as the model keeps them, of columns that have these kinds.

@@ -305,7 +305,9 @@ impl State {
         let ended = |value: &ScalarValue| rows.ended.contains(&ranges.part_of(value));
         let place = columns.iter().position(|at| *at == ranges.column);
         place.is_some_and(|place| match given {
-            Given::Values(values) => values.iter().any(|cells| ended(&cells[place].value)),
+            Given::Values(values) | Given::Arrow(values) => {
+                values.iter().any(|cells| ended(&cells[place].value))
+            }
             Given::Select(_) => asked.iter().any(|(_, made)| ended(&made[place])),
         })
     }
@@ -340,7 +342,7 @@ impl State {
                 conflict,
                 ..
             } => match given {
-                Given::Values(values) => {
+                Given::Values(values) | Given::Arrow(values) => {
                     for cells in values {
                         let cells: Row = cells.iter().map(|cell| cell.value.clone()).collect();
                         rows.insert(columns, &cells, conflict);

@@ -19,9 +19,9 @@ use lazybase_engine::env::Env;
 use lazybase_engine::env::memory::MemoryStore;
 use lazybase_model::{Error, ErrorKind, Horizon};
 use lazybase_query::plain::PlainTables;
-use lazybase_query::{Answer, Database, Prepared, Session, Value};
+use lazybase_query::{Answer, Database, Op, Prepared, Session, Value};
 
-use crate::change::Change;
+use crate::change::{Change, Given};
 use crate::compare::{Class, Table};
 use crate::plain::{self, Numbers, Plain};
 use crate::query::Query;
@@ -394,7 +394,10 @@ impl World {
         let (state, table) = (self.state(), change.table());
         let fits = state.seen(table.id);
         let fits = fits.is_some_and(|rows| Arc::ptr_eq(&rows.table, table));
-        if !fits || self.lacks(&sql, true) {
+        // What a program appends is a batch of its own, and of tables that all see.
+        let may_append = self.transaction.is_none() && !table.is_temporary;
+        let cannot = matches!(change.given(), Some(Given::Arrow(_))) && !may_append;
+        if !fits || cannot || self.lacks(&sql, true) {
             return Ok(());
         }
         self.guard().await?;
@@ -402,14 +405,14 @@ impl World {
         self.outcome.tally.changes += 1;
         let mut state = self.state();
         let asked = self.asked(change, &state).await;
-        let done = timely(self.writer.execute(&sql)).await?;
+        let done = self.done(change, &sql).await?;
         if let Ok(asked) = &asked
             && state.has_no_place(change, asked)
         {
             return self.no_place(&sql, done).await;
         }
-        let (asked, answers) = match (asked, done) {
-            (Ok(asked), Ok(answers)) => (asked, answers),
+        let (asked, token) = match (asked, done) {
+            (Ok(asked), Ok(token)) => (asked, token),
             (Err((_, class)), Err(error)) if class == Class::of(&error) => {
                 return self.both_refused(&error).await;
             }
@@ -434,13 +437,32 @@ impl World {
             }
             return Ok(());
         }
-        match (token(&answers), change) {
+        match (token, change) {
             (None, Change::Truncate { .. }) => self.add_version(state, None),
             (Some(horizon), _) => self.add_version(state, Some(horizon)),
             (None, _) if asked.is_empty() => {}
             (None, _) => return wrong("rows were found, and nothing was written"),
         }
         self.learn_numbers().await
+    }
+
+    /// Does a change: where it stands then, if it has a place of its own.
+    async fn done(&self, change: &Change, sql: &str) -> Run<Result<Option<Horizon>, Error>> {
+        let Some(Given::Arrow(rows)) = change.given() else {
+            let done = timely(self.writer.execute(sql)).await?;
+            return Ok(done.map(|answers| token(&answers)));
+        };
+        let table = change.table();
+        let all: Vec<usize> = (0..table.columns.len()).collect();
+        let batch = plain::batch_of(&table.names(&all), rows);
+        let batch = batch.map_err(|error| Violation(error.to_string()))?;
+        let mut appender = self.writer.appender(None);
+        let appended = timely(appender.append(&table.name, &batch, Op::Upsert)).await?;
+        if let Err(error) = appended {
+            return Ok(Err(error));
+        }
+        let done = timely(appender.commit()).await?;
+        Ok(done.map(|done| Some(done.token.horizon)))
     }
 
     /// What the plain engine says of the rows that a change touches.

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use lazybase_model::Error;
-use lazybase_query::Answer;
 
 use super::{Run, Violation, World, timely, token, wrong};
 use crate::change::Change;
@@ -151,7 +150,7 @@ impl World {
     }
 
     /// What became of a statement with a row that no partition takes.
-    pub(super) async fn no_place(&mut self, sql: &str, done: Result<Vec<Answer>, Error>) -> Run {
+    pub(super) async fn no_place<T>(&mut self, sql: &str, done: Result<T, Error>) -> Run {
         match done {
             Err(error)
                 if error.sqlstate() == OUT_OF_PARTITIONS || Class::of(&error) == Class::Rows =>
