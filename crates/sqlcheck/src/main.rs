@@ -154,6 +154,7 @@ fn as_json(report: &Report, shortfalls: &[String]) -> String {
         "mixed": tally.mixed,
         "stale": tally.stale,
         "slow": tally.slow,
+        "restored": tally.restored,
         "refused": tally.refused,
         "of_rows": tally.of_rows,
         "rows": tally.rows,

@@ -29,6 +29,7 @@ use crate::rows::{Asked, State};
 use crate::story::{Ask, Step, Story};
 
 mod answers;
+mod backup;
 mod known;
 mod pipeline;
 mod slow;
@@ -68,6 +69,8 @@ pub(crate) struct Tally {
     pub(crate) stale: u64,
     /// Answers that were read long after they had been asked for.
     pub(crate) slow: u64,
+    /// Backups that were restored.
+    pub(crate) restored: u64,
     /// Rows of all answers.
     pub(crate) rows: u64,
 }
@@ -85,6 +88,7 @@ impl Tally {
         self.mixed += other.mixed;
         self.stale += other.stale;
         self.slow += other.slow;
+        self.restored += other.restored;
         self.rows += other.rows;
     }
 

@@ -45,6 +45,9 @@ pub(crate) enum Push {
     /// All stages go on by themselves until the next push.
     Free,
     Restart,
+    /// A backup is restored beside it, as of the end of an SCU: so many thousandths of the way from
+    /// the oldest to the newest.
+    Restore(usize),
 }
 
 #[derive(Debug, Clone)]
@@ -262,12 +265,13 @@ impl Teller {
     }
 
     fn push(&mut self) {
-        let push = match self.dice.roll(16) {
+        let push = match self.dice.roll(17) {
             0..=4 => Push::Seal,
             5..=8 => Push::Sort,
             9..=11 => Push::Merge,
             12 | 13 => Push::Authority,
             14 => Push::Free,
+            15 => Push::Restore(self.dice.roll(1001)),
             _ => {
                 self.end_read_only();
                 self.now.temporary.clear();

@@ -79,6 +79,9 @@ impl Report {
             ("left batches out", tally.stale, 1_000),
             ("were asked again", tally.again, 100),
             ("changed tables", tally.defined, 1_000),
+            ("were of what is not there", tally.absent, 50_000),
+            ("were read later", tally.slow, 2_000),
+            ("were restored backups", tally.restored, 20_000),
         ];
         for (what, count, share) in too_few {
             if count < all / share {

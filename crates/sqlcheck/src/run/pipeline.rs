@@ -21,7 +21,7 @@ impl World {
         Ok(())
     }
 
-    async fn resume(&self, stages: &[StageName]) -> Result<()> {
+    pub(super) async fn resume(&self, stages: &[StageName]) -> Result<()> {
         for stage in stages {
             self.database.instance().resume(*stage).await?;
         }
@@ -55,6 +55,7 @@ impl World {
             }
             Push::Free => fine(self.resume(&AFTER_INGEST).await),
             Push::Restart => self.restart().await,
+            Push::Restore(share) => self.restore(share).await,
         }
     }
 
