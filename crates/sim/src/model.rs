@@ -87,6 +87,9 @@ pub struct Batch {
     pub parts: Vec<(usize, Vec<Change>)>,
     /// The table that is emptied right before it.
     pub empties: Option<usize>,
+    /// The range partition that is dropped right before it, and added again: its table, and its
+    /// place among those.
+    pub replaces: Option<(usize, usize)>,
     /// The table whose definition changes right before it, and how.
     pub alters: Option<(usize, Alter)>,
     /// References that are written as these numbers, by owner and natural key.
@@ -413,6 +416,10 @@ impl Model {
             if let Some(emptied) = batch.empties {
                 state[emptied].rows = Arc::default();
             }
+            if let Some((cut, part)) = batch.replaces {
+                let rows = Arc::make_mut(&mut state[cut].rows);
+                rows.retain(|key, _| !self.tables[cut].is_in(part, *key));
+            }
             if let Some((altered, alter)) = batch.alters {
                 let (held, draw) = (&mut state[altered], &self.tables[altered]);
                 let next = alter.version(draw, &held.version);
@@ -437,11 +444,14 @@ impl Model {
         &self.met
     }
 
-    /// The table that the batch right after these empties, and the SCU that the batch begins.
-    pub fn emptied_after(&self, count: usize) -> Option<(ScuNumber, usize)> {
+    /// The table that the batch right after these empties, or of which it replaces a range
+    /// partition, and the SCU that the batch begins.
+    pub fn emptied_after(&self, count: usize) -> Option<(ScuNumber, usize, Option<usize>)> {
         let (place, next) = self.sequence.get(count)?;
-        let emptied = self.batches[*next].empties?;
-        Some((ScuNumber(place.0), emptied))
+        let next = &self.batches[*next];
+        let replaced = next.replaces.map(|(table, part)| (table, Some(part)));
+        let (table, part) = next.empties.map(|table| (table, None)).or(replaced)?;
+        Some((ScuNumber(place.0), table, part))
     }
 
     /// The table whose definition the batch right after these changes, how, and the SCU that the

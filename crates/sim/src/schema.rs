@@ -12,8 +12,10 @@ use arrow::array::{
 use arrow::datatypes::{
     DataType, Float64Type, Int32Type, Int64Type, TimeUnit, TimestampMicrosecondType,
 };
-use lazybase_cluster::{BoundsSpec, CutSpec, PartitionSpec, TableSpec, ViewSpec};
-use lazybase_model::{Column, ColumnDefault, IdKeyColumn, Layout, MergeOperator, Table};
+use lazybase_cluster::{BoundsSpec, CutSpec, PartitionSpec, TableSpec, ViewSpec, range_bounds};
+use lazybase_model::{
+    Column, ColumnDefault, IdKeyColumn, Layout, MergeOperator, PartitionChange, Table,
+};
 
 use crate::dice::Dice;
 use crate::world::WALL_MICROS_AT_START;
@@ -544,6 +546,17 @@ impl TableDraw {
             .buckets
             .filter(|_| self.keys == 2 || cut.bounds.is_empty());
         let hash = hashed.map(|buckets| (vec![column_name(0)], buckets));
+        let bounds = self.range_bounds(cut);
+        let range = (!cut.bounds.is_empty()).then(|| (vec![column_name(last)], bounds));
+        PartitionSpec {
+            hash: hash.into_iter().collect(),
+            range,
+        }
+    }
+
+    /// The bounds of the range partitions, in their order.
+    fn range_bounds(&self, cut: &CutDraw) -> Vec<BoundsSpec> {
+        let last = self.keys - 1;
         let at = |value: i64| CutSpec {
             values: vec![
                 self.columns[last]
@@ -556,11 +569,39 @@ impl TableDraw {
         let highs = cut.bounds.iter().map(|value| Some(at(*value)));
         let highs = highs.chain(std::iter::once(None));
         let bounds = lows.zip(highs).map(|(low, high)| BoundsSpec { low, high });
-        let range = (!cut.bounds.is_empty()).then(|| (vec![column_name(last)], bounds.collect()));
-        PartitionSpec {
-            hash: hash.into_iter().collect(),
-            range,
-        }
+        bounds.collect()
+    }
+
+    /// How many range partitions there are; none without a rule of them.
+    pub fn parts(&self) -> usize {
+        let cut = self.cut.as_ref().filter(|cut| !cut.bounds.is_empty());
+        cut.map_or(0, |cut| cut.bounds.len() + 1)
+    }
+
+    /// Whether a key lies in a range partition, told by its place among them.
+    pub fn is_in(&self, part: usize, key: [i64; 2]) -> bool {
+        let bounds = self.cut.iter().flat_map(|cut| &cut.bounds);
+        let begun = bounds.filter(|bound| **bound <= key[self.keys - 1]);
+        begun.count() == part
+    }
+
+    /// What drops a range partition, with its rows, and what adds it again.
+    ///
+    /// # Errors
+    /// What is wrong with it; a mistake of the simulator.
+    pub(crate) fn replaced(
+        &self,
+        part: usize,
+        table: &Table,
+    ) -> Result<[PartitionChange; 2], String> {
+        let cut = self.cut.as_ref().ok_or("a table without partitions")?;
+        let bounds = self.range_bounds(cut);
+        let bounds = bounds.get(part).ok_or("a partition that was never drawn")?;
+        let bounds = range_bounds(table, bounds).map_err(|error| error.to_string())?;
+        Ok([
+            PartitionChange::Drop(bounds.clone()),
+            PartitionChange::Add(bounds),
+        ])
     }
 
     /// The columns that it is made with.

@@ -45,6 +45,7 @@ fn smaller(trim: &Trim) -> Vec<Trim> {
     with(&|trim| trim.lives = 1);
     with(&|trim| trim.lives = trim.lives.min(4).saturating_sub(1).max(1));
     with(&|trim| trim.truncates = false);
+    with(&|trim| trim.replaces = false);
     with(&|trim| trim.delays = false);
     with(&|trim| trim.readers = trim.readers.saturating_sub(1));
     with(&|trim| trim.writers = trim.writers.saturating_sub(1).max(1));

@@ -44,6 +44,8 @@ pub struct Trim {
     pub hangs: bool,
     /// Whether tables are emptied.
     pub truncates: bool,
+    /// Whether range partitions are dropped and added again.
+    pub replaces: bool,
     /// Whether processes crash or are closed before the end.
     pub lives: usize,
     /// Batches and queries.
@@ -73,6 +75,7 @@ impl Trim {
         delays: true,
         hangs: true,
         truncates: true,
+        replaces: true,
         lives: 8,
         operations: OPERATIONS_MIN,
         planted: None,
@@ -95,6 +98,8 @@ pub struct Actions {
     pub alters: u64,
     /// The same: how many empty a table.
     pub empties: u64,
+    /// The same, where there are range partitions: how many replace one.
+    pub replaces: u64,
     /// How long the operator waits between two acts, at most.
     pub operator: Duration,
     /// Whether what is at rest is compared before files are collected too, and all of them are read
@@ -184,7 +189,10 @@ impl Story {
             shape,
             tables: draw_tables(seed, shape, trim.schema),
             settings,
-            actions: draw_actions(&mut Dice::of(seed, 21), shape),
+            actions: Actions {
+                replaces: *Dice::of(seed, 25).weigh(&[(1, 0), (2, 50)]),
+                ..draw_actions(&mut Dice::of(seed, 21), shape)
+            },
             writers: draw_writers(&mut Dice::of(seed, 12), trim),
             readers: (Dice::of(seed, 13).between(2, 3) as usize).min(trim.readers),
             rates,
@@ -277,12 +285,14 @@ fn draw_actions(dice: &mut Dice, shape: Shape) -> Actions {
         Shape::Rich => Actions {
             alters: 50,
             empties: 12,
+            replaces: 0,
             operator: Duration::from_millis(60),
             looks_twice: true,
         },
         Shape::Plain => Actions {
             alters: *dice.weigh(&[(6, 0), (3, 20), (1, 60)]),
             empties: *dice.weigh(&[(6, 0), (4, 12)]),
+            replaces: 0,
             operator: Duration::from_millis(*dice.weigh(&[(1, 60), (3, 200), (6, 600)])),
             looks_twice: dice.percent(25),
         },

@@ -7,18 +7,22 @@ use std::time::Duration;
 
 use futures::future::{Either, select};
 use lazybase_cluster::{Acknowledgement, BatchNumber, BatchWriter};
-use lazybase_engine::manifest::{Ddl, ProducerMark};
-use lazybase_model::{Error, ErrorKind, Horizon};
+use lazybase_engine::manifest::{Ddl, ProducerMark, VersionStep};
+use lazybase_model::{Error, ErrorKind, Horizon, Table};
 use parking_lot::Mutex;
 
 use crate::alter::{Alter, draw_alter};
 use crate::dice::Dice;
 use crate::life::{Answer, Life, Trouble};
 use crate::marks::Mark;
-use crate::model::{Batch, Cell, Change, Fate, OnRow, Row};
-use crate::rows::{Known, key_of, ledger_row};
-use crate::schema::{Kind, Shape, TableDraw, code_of};
+use crate::model::{Batch, Change, Fate};
+use crate::rows::{Known, ledger_row};
+use crate::schema::{Shape, TableDraw};
 use crate::story::WriterDraw;
+
+mod change;
+
+pub(crate) use change::draw_change;
 
 /// What a writer remembers.
 #[derive(Debug)]
@@ -257,15 +261,24 @@ impl Writing {
             && !self.numbered
             && self.life.run.story.trim.truncates;
         let empties = empties.then(|| me.dice.index(tables.len()));
-        let alters = self.life.run.story.trim.schema.alters && !self.numbered && empties.is_none();
-        let alters = alters && me.dice.permille(actions.alters);
-        let alters = alters
-            .then(|| self.draw_alter(&mut me.dice, &mut parts))
-            .flatten();
+        let replaces = match empties {
+            Some(_) => None,
+            None => self.draw_replaced(&mut me.dice),
+        };
+        let may_alter = self.life.run.story.trim.schema.alters && !self.numbered;
+        let alters = may_alter && empties.is_none() && me.dice.permille(actions.alters);
+        let alters = match (alters, replaces) {
+            (true, _) => self.draw_alter(&mut me.dice, &mut parts),
+            (false, Some((table, _))) if may_alter && me.dice.percent(30) => {
+                self.draw_alter_of(&mut me.dice, table)
+            }
+            (false, _) => None,
+        };
         self.life.run.model.lock().send(Batch {
             writer: me.number,
             parts,
             empties,
+            replaces,
             alters,
             given,
             fate: Fate::Sent,
@@ -302,6 +315,22 @@ impl Writing {
         given
     }
 
+    /// A range partition that the batch replaces, and fills with its rows: a table, and the place
+    /// of the partition.
+    fn draw_replaced(&self, dice: &mut Dice) -> Option<(usize, usize)> {
+        let story = &self.life.run.story;
+        if self.numbered || !story.trim.replaces || story.actions.replaces == 0 {
+            return None;
+        }
+        let tables = story.tables.iter().map(TableDraw::parts).enumerate();
+        let ranged: Vec<(usize, usize)> = tables.filter(|(_, parts)| *parts > 0).collect();
+        if ranged.is_empty() || !dice.permille(story.actions.replaces) {
+            return None;
+        }
+        let (table, parts) = *dice.pick(&ranged);
+        Some((table, dice.index(parts)))
+    }
+
     /// A change of a definition, beside a batch that is empty now and then.
     fn draw_alter(
         &self,
@@ -312,6 +341,10 @@ impl Writing {
         if dice.percent(30) {
             parts.clear();
         }
+        self.draw_alter_of(dice, table)
+    }
+
+    fn draw_alter_of(&self, dice: &mut Dice, table: usize) -> Option<(usize, Alter)> {
         let draw = &self.life.run.story.tables[table];
         let known = self.life.bind(table).ok()?;
         let mut gone = self.life.run.gone.lock();
@@ -331,7 +364,9 @@ impl Writing {
             return Ok(bound);
         }
         let altered = content.alters.iter().map(|(table, _)| table);
-        let tables = content.parts.iter().map(|(table, _)| table).chain(altered);
+        let replaced = content.replaces.iter().map(|(table, _)| table);
+        let tables = content.parts.iter().map(|(table, _)| table);
+        let tables = tables.chain(altered).chain(replaced);
         let bound = tables.map(|table| Ok((*table, self.life.bind(*table)?)));
         let bound = bound.collect::<Result<Bound, String>>()?;
         if self.numbered {
@@ -480,6 +515,10 @@ impl Writing {
             let table = self.life.known(table).table.id;
             ddl.push(Ddl::Truncate { table });
         }
+        if let Some((table, part)) = content.replaces {
+            let next = self.replace(part, table, &bound[&table].table, &mut ddl)?;
+            bound.insert(table, next);
+        }
         if let Some((table, alter)) = content.alters {
             let draw = &self.life.run.story.tables[table];
             let before = &bound[&table];
@@ -513,6 +552,33 @@ impl Writing {
             Ok(None) => Err(Trouble::Wrong(format!("batch {batch} was taken for empty"))),
             Err(error) => Ok(sent_badly(error)),
         }
+    }
+
+    /// Drops a range partition and adds it again: the table after both.
+    fn replace(
+        &self,
+        part: usize,
+        table: usize,
+        before: &Table,
+        ddl: &mut Vec<Ddl>,
+    ) -> Answer<Known> {
+        let draw = &self.life.run.story.tables[table];
+        let mut next = before.clone();
+        for change in draw.replaced(part, before)? {
+            let base = next.version;
+            let changed = self.life.instance.repartition(&next, &change);
+            let changed = changed.map_err(|error| format!("{change:?} is refused: {error:?}"))?;
+            next = changed.table;
+            ddl.push(Ddl::Partition {
+                table: next.id,
+                change,
+                versions: Some(VersionStep {
+                    base,
+                    next: next.version,
+                }),
+            });
+        }
+        Ok(Known::of(Arc::new(next), draw)?)
     }
 
     async fn append(
@@ -571,6 +637,13 @@ impl Writing {
         }
         if model.batch(batch).empties.is_some() {
             world.meet(Mark::Truncated);
+        }
+        if let Some((replaced, _)) = model.batch(batch).replaces {
+            world.meet(Mark::PartitionReplaced);
+            let altered = model.batch(batch).alters;
+            if altered.is_some_and(|(altered, _)| altered == replaced) {
+                world.meet(Mark::PartitionAltered);
+            }
         }
         match model.batch(batch).alters {
             None => {}
@@ -634,98 +707,5 @@ fn sent_badly(error: Error) -> Sent {
     match error.kind() == ErrorKind::Conflict && error.sqlstate() == "40001" {
         true => Sent::Stale(error),
         false => Sent::Failed(error),
-    }
-}
-
-/// A change of a row of a table.
-pub(crate) fn draw_change(dice: &mut Dice, table: &TableDraw, now_micros: i64) -> Change {
-    let row = draw_row(dice, table, now_micros);
-    let key = key_of(table, &row);
-    let whole = |on_absent| Change {
-        key,
-        on_row: OnRow::Replace,
-        on_absent,
-    };
-    let what = match table.ttl {
-        Some(_) => dice.below(55),
-        None => dice.below(100),
-    };
-    match what {
-        0..40 => whole(Some(row)),
-        40..55 => whole(None),
-        55..68 => Change {
-            key,
-            on_row: OnRow::Keep(draw_sets(dice, table, now_micros)),
-            on_absent: None,
-        },
-        68..76 => {
-            let sets = draw_sets(dice, table, now_micros);
-            let mut cells = row.to_vec();
-            for (column, cell, _) in &sets {
-                cells[*column] = *cell;
-            }
-            Change {
-                key,
-                on_row: OnRow::Keep(sets),
-                on_absent: Some(cells.into()),
-            }
-        }
-        76..82 => Change {
-            key,
-            on_row: OnRow::Keep(Vec::new()),
-            on_absent: Some(row),
-        },
-        82..94 => {
-            let columns = (table.keys..table.columns.len()).filter(|at| table.owned != Some(*at));
-            let sets = columns.map(|at| (at, row[at], table.columns[at].merge.is_some()));
-            Change {
-                key,
-                on_row: OnRow::Keep(sets.collect()),
-                on_absent: Some(row),
-            }
-        }
-        _ => Change {
-            key,
-            on_row: OnRow::Keep(draw_sets(dice, table, now_micros)),
-            on_absent: Some(row),
-        },
-    }
-}
-
-/// Some columns with new values, now and then combined where the column has an operator.
-fn draw_sets(dice: &mut Dice, table: &TableDraw, now_micros: i64) -> Vec<(usize, Cell, bool)> {
-    let mut sets = Vec::new();
-    for at in table.keys..table.columns.len() {
-        if dice.percent(50) && table.owned != Some(at) {
-            let combine = table.columns[at].merge.is_some() && dice.percent(60);
-            sets.push((at, draw_cell(dice, table, at, now_micros), combine));
-        }
-    }
-    sets
-}
-
-fn draw_row(dice: &mut Dice, table: &TableDraw, now_micros: i64) -> Row {
-    let columns = 0..table.columns.len();
-    let cells = columns.map(|at| draw_cell(dice, table, at, now_micros));
-    let mut cells: Vec<Cell> = cells.collect();
-    if let Some(id) = table.owned {
-        cells[id] = Some(code_of(key_of(table, &cells)));
-    }
-    cells.into()
-}
-
-fn draw_cell(dice: &mut Dice, table: &TableDraw, at: usize, now_micros: i64) -> Cell {
-    if at < table.keys {
-        return Some(match table.columns[at].kind {
-            id @ Kind::Id { .. } => id.natural_key(dice),
-            _ => dice.below(table.key_values[at] as u64) as i64,
-        });
-    }
-    match table.ttl {
-        Some((column, micros)) if column == at && !dice.percent(10) => {
-            let span = micros as i64 + 1_000_000;
-            Some(now_micros - span + dice.below(2 * span as u64) as i64)
-        }
-        _ => table.columns[at].kind.value(dice),
     }
 }

@@ -3,7 +3,7 @@
 use lazybase_model::{Horizon, MergeOperator, ScuNumber};
 
 use super::{Batch, Change, Fate, Model, OnRow, Row};
-use crate::schema::{ColumnDraw, Kind, TableDraw};
+use crate::schema::{ColumnDraw, CutDraw, Kind, TableDraw};
 
 fn table() -> TableDraw {
     let column = |merge| ColumnDraw {
@@ -28,6 +28,7 @@ fn batch(parts: Vec<(usize, Vec<Change>)>) -> Batch {
         writer: 0,
         parts,
         empties: None,
+        replaces: None,
         alters: None,
         given: Default::default(),
         fate: Fate::Sent,
@@ -43,6 +44,45 @@ fn insert(key: i64, value: i64) -> Change {
         on_row: OnRow::Keep(vec![(1, Some(value), true)]),
         on_absent: Some(Row::from([Some(key), Some(value)])),
     }
+}
+
+/// A batch that replaces a range partition finds it empty, and the others as they were; so does who
+/// reads right before it.
+#[test]
+fn a_replaced_partition_has_the_rows_of_its_batch_alone() {
+    let cut = CutDraw {
+        buckets: None,
+        bounds: vec![5],
+    };
+    let ranged = TableDraw {
+        cut: Some(cut),
+        ..table()
+    };
+    let mut model = Model::new(vec![ranged]);
+    let first = model.send(batch(vec![(
+        0,
+        vec![insert(4, 1), insert(5, 2), insert(9, 3)],
+    )]));
+    let second = model.send(Batch {
+        replaces: Some((0, 1)),
+        ..batch(vec![(0, vec![insert(9, 4)])])
+    });
+    let (before, after) = (ScuNumber(1), ScuNumber(3));
+    model.heard(first, Horizon::inside(before, 1), 10).unwrap();
+    model
+        .learn(&[(1, 0, 0)], Horizon::end_of(ScuNumber(2)), 0)
+        .unwrap();
+    model.heard(second, Horizon::inside(after, 1), 11).unwrap();
+    model.see_times(&Default::default()).unwrap();
+    assert_eq!(model.emptied_after(1), Some((after, 0, Some(1))));
+    let keys = |model: &mut Model, batches| {
+        let rows = model.held_after(batches, 0).rows;
+        rows.keys().map(|key| key[0]).collect::<Vec<i64>>()
+    };
+    assert_eq!(keys(&mut model, 1), [4, 5, 9]);
+    assert_eq!(keys(&mut model, 2), [4, 9]);
+    let held = model.held_after(2, 0);
+    assert_eq!(held.rows.get(&[9, 0]).map(|row| row[1]), Some(Some(4)));
 }
 
 #[test]

@@ -123,8 +123,8 @@ fn expected(life: &Life, snapshot: &Snapshot, table: usize, asked: Asked) -> Ans
     let count = model.count_to(horizon);
     // What empties a table has a boundary of its own, right before its batch.
     let next = model.emptied_after(count);
-    let emptied = next.is_some_and(|(scu, emptied)| {
-        emptied == table && horizon == Horizon::end_of(scu.previous())
+    let emptied = next.filter(|(scu, emptied, _)| {
+        *emptied == table && horizon == Horizon::end_of(scu.previous())
     });
     let held = model.held_after(count, table);
     let known = life.known_as(table, definition)?;
@@ -152,10 +152,15 @@ fn expected(life: &Life, snapshot: &Snapshot, table: usize, asked: Asked) -> Ans
     if asked.at.is_some() && known.table.version < newest {
         life.world().meet(Mark::AsOfOlder);
     }
-    let rows = match emptied {
-        true => Arc::default(),
-        false => held.rows,
-    };
+    let mut rows = held.rows;
+    match emptied {
+        None => {}
+        Some((_, _, None)) => rows = Arc::default(),
+        Some((_, _, Some(part))) => {
+            life.world().meet(Mark::PartitionEmpty);
+            Arc::make_mut(&mut rows).retain(|key, _| !draw.is_in(part, *key));
+        }
+    }
     Ok(Expected {
         table,
         rows: adapted(&rows, draw, &held.version, &known.version),
