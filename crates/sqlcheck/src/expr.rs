@@ -169,19 +169,29 @@ impl<'a> Writer<'a> {
                 ),
                 _ => self.constant(class),
             },
-            Class::Timestamp => match self.dice.roll(3) {
+            Class::Timestamp => match self.dice.roll(4) {
                 0 => {
                     let unit = self.dice.pick(&["day", "hour", "month"]);
                     format!("date_trunc('{unit}', {})", self.value(class, depth))
                 }
                 1 => format!("({} - INTERVAL '7 hours')", self.value(class, depth)),
+                2 => self.in_zone(Class::TimestampTz, depth),
                 _ => format!("CAST({} AS TIMESTAMP)", self.value(Class::Date, depth)),
             },
+            Class::TimestampTz if self.dice.one_in(3) => self.in_zone(Class::Timestamp, depth),
             _ => match self.column(class) {
                 Some(name) => name.text,
                 None => self.constant(class),
             },
         }
+    }
+
+    /// What the clocks of a zone show at a moment, or the moment at which they show that.
+    fn in_zone(&mut self, class: Class, depth: u32) -> String {
+        let zone = self
+            .dice
+            .pick(&["Europe/Berlin", "America/New_York", "UTC"]);
+        format!("({} AT TIME ZONE '{zone}')", self.value(class, depth))
     }
 
     fn int(&mut self, depth: u32) -> String {
