@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use crate::dice::Dice;
+use crate::kind::Kind;
+use crate::ranges::Ranges;
 use crate::story::Story;
 use crate::sweep::{Plan, sweep};
 
@@ -44,6 +46,46 @@ fn a_seed_is_one_story() {
     let story = |seed| format!("{:?}", Story::draw(seed).steps);
     assert_eq!(story(7), story(7));
     assert_ne!(story(7), story(8));
+}
+
+/// What a few stories do, so that a draw that never comes is missed.
+#[test]
+fn stories_have_all_that_can_be_drawn() {
+    let mut missing = vec![
+        "Partition {",
+        "Comment {",
+        "Define(Create(",
+        "Copy {",
+        "Rename(",
+        "Drop {",
+        "Key {",
+        "is_temporary: true",
+        "BeginSlow(",
+        "Prepared)",
+        "Restore(",
+        "Arrow(",
+        "RollbackTo",
+    ];
+    for seed in 0..60 {
+        let told = format!("{:?}", Story::draw(seed).steps);
+        missing.retain(|what| !told.contains(what));
+    }
+    assert_eq!(missing, Vec::<&str>::new());
+}
+
+#[test]
+fn each_value_lies_in_one_range_partition() {
+    let mut dice = Dice::new(3);
+    for kind in Kind::ALL {
+        let Some(ranges) = Ranges::draw(&mut dice, 0, kind) else {
+            assert_eq!(kind, Kind::List);
+            continue;
+        };
+        for _ in 0..50 {
+            let value = kind.cell(&mut dice, true, 0).value;
+            assert!(ranges.part_of(&value) < ranges.count(), "{value:?}");
+        }
+    }
 }
 
 #[test]
