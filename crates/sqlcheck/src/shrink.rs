@@ -53,6 +53,12 @@ fn kind(violation: &Violation) -> String {
         "the answer at",
         "a panic",
         "nothing came",
+        "done, and not refused",
+        "another session",
+        "what is not there",
+        "a row was taken",
+        "not restored",
+        "restored",
     ];
     let found = short.into_iter().find(|begin| text.starts_with(begin));
     found.unwrap_or("rows").to_owned()
