@@ -99,7 +99,7 @@ pub(crate) fn from_datafusion(error: &DataFusionError, sql: &str) -> Error {
     }
 }
 
-/// What DataFusion said when it planned the statement `sql`: nothing of that is about stored values.
+/// What DataFusion said when it planned the statement `sql`: none of it is about stored values.
 pub(crate) fn from_planning(error: &DataFusionError, sql: &str) -> Error {
     constant::located(from_datafusion(error, sql), sql)
 }

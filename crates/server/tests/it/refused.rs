@@ -1,7 +1,7 @@
 //! What is refused as a whole: folders in use by another process or written by a newer version,
 //! batches beyond the limit. The error says why, and nothing in the folder changes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -73,11 +73,27 @@ fn content(folder: &Path) -> BTreeMap<String, Vec<u8>> {
         };
         for entry in entries {
             let path = entry.unwrap().path();
-            let bytes = std::fs::read(&path).unwrap();
-            files.insert(path.to_str().unwrap().to_owned(), bytes);
+            let name = path.to_str().unwrap().to_owned();
+            // What a killed process had half written goes when the folder is opened.
+            if !name.contains(".tmp-") {
+                files.insert(name, std::fs::read(&path).unwrap());
+            }
         }
     }
     files
+}
+
+/// No file.
+const NOTHING: [&String; 0] = [];
+
+/// The files that were made, changed or removed.
+fn touched<'f>(
+    before: &'f BTreeMap<String, Vec<u8>>,
+    after: &'f BTreeMap<String, Vec<u8>>,
+) -> Vec<&'f String> {
+    let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    let changed = |name: &&String| before.get(*name) != after.get(*name);
+    names.into_iter().filter(changed).collect()
 }
 
 /// CRC-32C, bit by bit.
@@ -130,7 +146,7 @@ fn a_folder_of_a_newer_version_is_refused_and_left_alone() {
         let told = "open the database with the version that wrote it\n";
         assert!(repair.out.ends_with(told), "{}", repair.out);
         place.fails(&["repair", "--set-aside"]);
-        assert!(content(&database) == before, "nothing was touched");
+        assert_eq!(touched(&before, &content(&database)), NOTHING);
         std::fs::write(newest, same).unwrap();
     }
     assert_eq!(place.rows("SELECT count(*) FROM t"), "2\n");
