@@ -43,7 +43,7 @@ fn every_prefix_of_the_stores_operations_opens_to_a_correct_state() {
     let store = MemoryStore::new();
     let acknowledged = write_story(&store);
     let operations = store.operations();
-    let stride = if std::env::var("LAZYBASE_CRASH_ROUNDS").is_ok() {
+    let stride = if std::env::var("LAZYBASE_EVERY_CASE").is_ok() {
         1
     } else {
         7

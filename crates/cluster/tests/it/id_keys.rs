@@ -516,7 +516,7 @@ fn after_a_power_cut_the_numbers_are_those_that_were_told() {
     }
     block_on(instance.close()).unwrap();
     let operations = store.operations();
-    let stride = match std::env::var("LAZYBASE_CRASH_ROUNDS").is_ok() {
+    let stride = match std::env::var("LAZYBASE_EVERY_CASE").is_ok() {
         true => 1,
         false => 9,
     };

@@ -184,7 +184,7 @@ fn after_repair_each_answer_is_exact_or_its_loss_was_named() {
     let (mut whole, mut lost, mut closed) = (0, 0, 0);
     // What is lost for good is given up only after some seconds. What a story leaves, and so what
     // becomes of its files, differs from time to time: it goes on until all of it was met.
-    let cases = match std::env::var("LAZYBASE_CRASH_ROUNDS").is_ok() {
+    let cases = match std::env::var("LAZYBASE_EVERY_CASE").is_ok() {
         true => 400,
         false => 32,
     };
@@ -336,7 +336,7 @@ fn newest(opened: &Instance, name: &str) -> Option<(Vec<Row>, ScuNumber)> {
 
 #[test]
 fn what_goes_with_an_edit_is_named_by_table_and_scu() {
-    let step = match std::env::var("LAZYBASE_CRASH_ROUNDS").is_ok() {
+    let step = match std::env::var("LAZYBASE_EVERY_CASE").is_ok() {
         true => 1,
         false => 3,
     };

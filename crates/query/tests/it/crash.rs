@@ -58,7 +58,7 @@ async fn cut_everywhere(
     database.close().await.unwrap();
     let mut seen = Vec::new();
     // After each operation, where time does not matter.
-    let stride = match std::env::var("LAZYBASE_CRASH_ROUNDS").is_ok() {
+    let stride = match std::env::var("LAZYBASE_EVERY_CASE").is_ok() {
         true => 1,
         false => 3,
     };
