@@ -65,7 +65,7 @@ pub(crate) mod json_functions;
 pub(crate) mod json_values;
 pub(crate) mod like_escapes;
 mod mapped;
-mod marks;
+pub(crate) mod marks;
 mod meanings;
 mod moment_calls;
 mod not_in;

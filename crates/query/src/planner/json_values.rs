@@ -10,7 +10,7 @@
 //! | `json_of_list(l)`           | `[1,2]` of texts of JSON     | `to_json` of such lists       |
 //! | `json_member(k, v)`         | `"k" : 1`                    |                               |
 //! | `json_object_list(l)`       | `{ "k" : 1 }` of members     | `json_object_agg`             |
-//! | `json_checked(t)`           | the text, if it is JSON      | `t::JSON`                     |
+//! | `json_checked(t)`           | the text, if it is JSON      | `t::JSON`; also of lists      |
 //! | `json_text(t)`              | the text, which is JSON      |                               |
 //!
 //! A rule of the planner before its own makes JSON of the values that are none yet, so that the
@@ -49,7 +49,7 @@ use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::session_state::SessionState;
-use datafusion::logical_expr::expr::{ScalarFunction, WindowFunction};
+use datafusion::logical_expr::expr::{AggregateFunction, ScalarFunction, WindowFunction};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ExprSchemable, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs,
     ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
@@ -80,6 +80,8 @@ pub(crate) const JSON_CHECKED: &str = "json_checked";
 const CHOICES: [&str; 6] = ["coalesce", "nullif", "ifnull", "nvl", "greatest", "least"];
 /// The function that gives an element of a list.
 const ELEMENT: &str = "array_element";
+/// The aggregate that the planner makes of an element of an `array_agg`.
+const NTH: &str = "nth_value";
 
 /// Adds the functions.
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
@@ -89,7 +91,7 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     mapped::register::<Gathered>(state, "array_agg")
 }
 
-/// Lists of values as they are, which say that these are JSON.
+/// Lists of values as they are, or one of them, which say that these are JSON.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Gathered;
 
@@ -213,7 +215,7 @@ fn of_elements(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 /// the planner takes a cast for something that leaves a value what it is. In a column, what is JSON
 /// and would not say so says it.
 fn of_json(expr: Expr, schema: &DFSchema, is_column: bool) -> Result<Transformed<Expr>> {
-    let is_cast = matches!(expr, Expr::Cast(_));
+    let is_cast = matches!(expr, Expr::Cast(_) | Expr::TryCast(_)) && !marks::is_plain(&expr);
     if is_cast && field_of(&expr, schema).is_some_and(|field| says_json(&field)) {
         return Ok(Transformed::yes(marks::unmarked().call(vec![expr])));
     }
@@ -222,6 +224,10 @@ fn of_json(expr: Expr, schema: &DFSchema, is_column: bool) -> Result<Transformed
     }
     match expr {
         Expr::ScalarFunction(call) => Ok(put_together(call, schema)),
+        Expr::AggregateFunction(mut call) if is_nth_of_json(&call, schema) => {
+            call.func = mapped::around::<Gathered>(call.func);
+            Ok(Transformed::yes(Expr::AggregateFunction(call)))
+        }
         Expr::WindowFunction(call) => {
             check_default(&call, schema)?;
             Ok(Transformed::no(Expr::WindowFunction(call)))
@@ -240,6 +246,15 @@ fn may_be_unsaid(expr: &Expr) -> bool {
         }
         _ => false,
     }
+}
+
+/// Whether an aggregate is what the planner makes of `(array_agg(j))[1]`, which does not say that
+/// it is JSON where `j` is.
+fn is_nth_of_json(call: &AggregateFunction, schema: &DFSchema) -> bool {
+    let [of, _] = call.params.args.as_slice() else {
+        return false;
+    };
+    call.func.name() == NTH && is_marked(of, schema)
 }
 
 /// A call of one of the functions with JSON in the place of all values.
@@ -327,8 +342,9 @@ fn chosen(expr: &Expr, schema: &DFSchema) -> Option<bool> {
 
 /// Whether all of some values are JSON; nothing where none says so.
 fn all_of<'e>(values: impl Iterator<Item = &'e Expr>, schema: &DFSchema) -> Option<bool> {
-    let said = values.filter_map(|value| chosen(value, schema));
-    said.reduce(|one, other| one && other)
+    let mut said = values.filter_map(|value| chosen(value, schema));
+    let first = said.next()?;
+    Some(first && said.all(|says| says))
 }
 
 fn field_of(expr: &Expr, schema: &DFSchema) -> Option<FieldRef> {
@@ -361,13 +377,21 @@ impl ScalarUDFImpl for JsonOf {
         &self.signature
     }
 
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Utf8)
+    fn return_type(&self, of: &[DataType]) -> Result<DataType> {
+        Ok(match (self.made, of) {
+            (Made::Checked, [DataType::List(_)]) => texts_in_lists(),
+            _ => DataType::Utf8,
+        })
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         self.made.check(args.arg_fields.len())?;
-        let field = Field::new(self.name(), DataType::Utf8, true);
+        let of: Vec<DataType> = args
+            .arg_fields
+            .iter()
+            .map(|of| of.data_type().clone())
+            .collect();
+        let field = Field::new(self.name(), self.return_type(&of)?, true);
         // A member is no JSON of its own.
         Ok(Arc::new(match self.made {
             Made::Member => field,
@@ -376,7 +400,12 @@ impl ScalarUDFImpl for JsonOf {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        computed(&args, |arrays| Ok(Arc::new(self.made.of(arrays)?)))
+        computed(&args, |arrays| match (self.made, arrays) {
+            (Made::Checked, [lists]) if matches!(lists.data_type(), DataType::List(_)) => {
+                checked_lists(lists)
+            }
+            (made, arrays) => Ok(Arc::new(made.of(arrays)?)),
+        })
     }
 }
 
@@ -436,14 +465,7 @@ impl Made {
         match self {
             Made::Value => of_values(&arrays[0]),
             Made::Text => texts(&arrays[0]),
-            Made::Checked => {
-                let texts = texts(&arrays[0])?;
-                let wrong = texts.iter().flatten().find(|text| !is_json_text(text));
-                match wrong {
-                    Some(text) => Err(into_datafusion(no_json(text))),
-                    None => Ok(texts),
-                }
-            }
+            Made::Checked => checked_texts(&arrays[0]),
             Made::Array => array(arrays),
             Made::Object => object(arrays, ["{", " : ", ", ", "}"]),
             Made::Row => object(arrays, ["{", ":", ",", "}"]),
@@ -457,6 +479,27 @@ impl Made {
 
 fn texts(values: &ArrayRef) -> Result<StringArray> {
     Ok(cast(values, &DataType::Utf8)?.as_string::<i32>().clone())
+}
+
+fn checked_texts(values: &ArrayRef) -> Result<StringArray> {
+    let texts = texts(values)?;
+    let wrong = texts.iter().flatten().find(|text| !is_json_text(text));
+    match wrong {
+        Some(text) => Err(into_datafusion(no_json(text))),
+        None => Ok(texts),
+    }
+}
+
+fn texts_in_lists() -> DataType {
+    DataType::new_list(DataType::Utf8, true)
+}
+
+fn checked_lists(lists: &ArrayRef) -> Result<ArrayRef> {
+    let lists = cast(lists, &texts_in_lists())?;
+    for list in lists.as_list::<i32>().iter().flatten() {
+        checked_texts(&list)?;
+    }
+    Ok(lists)
 }
 
 /// Each value as JSON, spelt as clients are sent it.
@@ -524,8 +567,7 @@ pub(super) fn quoted(text: &str) -> Result<String> {
 /// The texts of lists put together, with what is written around them and between.
 fn list(lists: &ArrayRef, around: [&str; 3]) -> Result<StringArray> {
     let [begin, comma, end] = around;
-    let item = Arc::new(Field::new_list_field(DataType::Utf8, true));
-    let lists = cast(lists, &DataType::List(item))?;
+    let lists = cast(lists, &texts_in_lists())?;
     let lists = lists.as_list::<i32>();
     let rows = lists.iter().map(|list| {
         let list = list?;

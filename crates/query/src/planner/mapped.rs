@@ -56,9 +56,14 @@ pub(super) trait Mapping: Debug + Eq + Hash + Send + Sync + 'static {
 
 /// Puts an aggregate in the place of the planner's of its name.
 pub(super) fn register<M: Mapping>(state: &mut SessionState, name: &str) -> Result<()> {
-    let function = Around::<M>::new(state.udaf(name)?);
-    state.register_udaf(Arc::new(AggregateUDF::from(function)))?;
+    let inner = state.udaf(name)?;
+    state.register_udaf(around::<M>(inner))?;
     Ok(())
+}
+
+/// The aggregate around one of the planner's.
+pub(super) fn around<M: Mapping>(inner: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
+    Arc::new(AggregateUDF::from(Around::<M>::new(inner)))
 }
 
 /// An aggregate around the planner's.
@@ -134,7 +139,7 @@ impl<M: Mapping> AggregateUDFImpl for Around<M> {
     fn return_field(&self, arguments: &[FieldRef]) -> Result<FieldRef> {
         let field = self.inner.return_field(arguments)?;
         match arguments {
-            [of] if M::KEEPS_JSON && is_json_field(of) => {
+            [of, ..] if M::KEEPS_JSON && is_json_field(of) => {
                 let field = field.as_ref().clone().with_metadata(mark("json"));
                 Ok(Arc::new(field))
             }

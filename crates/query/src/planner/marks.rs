@@ -8,9 +8,9 @@
 //!                                            ->  ... UNION ALL SELECT json_checked(v) FROM r
 //! ```
 //!
-//! The planner refuses VALUES of which one row says something and another does not. So each value
-//! stands in a call that says nothing while SQL is planned, and by itself as soon as there is a
-//! plan:
+//! The planner refuses VALUES of which one row says something and another does not, and takes what
+//! JSON is cast to for JSON. So each value stands in a call that says nothing while SQL is planned,
+//! and by itself as soon as there is a plan:
 //!
 //! ```text
 //!   VALUES (to_json(1)), (NULL)              ->  VALUES (unmarked(to_json(1))), (NULL)
@@ -18,6 +18,7 @@
 //!
 //! A rewrite of sqlparser's tree, a function, and parts of the rule `json_values`; pure.
 
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -36,7 +37,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use crate::pg_catalog::rewrite::call;
-use crate::pg_catalog::types::{is_json_field, mark};
+use crate::pg_catalog::types::{is_json_field, is_json_list, mark, says_json};
 use crate::planner::json_values::checked;
 use crate::planner::sql_types::UuidOf;
 use crate::types::is_uuid;
@@ -77,14 +78,10 @@ impl VisitorMut for Rows {
 
 fn hide_in(body: &mut SetExpr) {
     match body {
-        SetExpr::Values(values) if values.rows.len() > 1 => {
+        SetExpr::Values(values) => {
             let rows = values.rows.iter_mut();
-            for value in rows.flat_map(|row| row.content.iter_mut()) {
-                if may_say_something(value) {
-                    let null = Written::value(Value::Null);
-                    *value = call(UNMARKED, vec![std::mem::replace(value, null)]);
-                }
-            }
+            rows.flat_map(|row| row.content.iter_mut())
+                .for_each(hide_value);
         }
         SetExpr::SetOperation { left, right, .. } => {
             hide_in(left);
@@ -94,10 +91,24 @@ fn hide_in(body: &mut SetExpr) {
     }
 }
 
+/// Hides what a value says of itself.
+pub(crate) fn hide_value(value: &mut Written) {
+    if may_say_something(value) {
+        let null = Written::value(Value::Null);
+        *value = call(UNMARKED, vec![std::mem::replace(value, null)]);
+    }
+}
+
+/// Casts to what says something of itself are calls by now.
 fn may_say_something(value: &Written) -> bool {
     match value {
-        Written::Nested(inner) => may_say_something(inner),
-        Written::Value(_) | Written::UnaryOp { .. } | Written::BinaryOp { .. } => false,
+        Written::Nested(of)
+        | Written::Cast { expr: of, .. }
+        | Written::UnaryOp { expr: of, .. } => may_say_something(of),
+        Written::Value(_)
+        | Written::TypedString(_)
+        | Written::Interval(_)
+        | Written::BinaryOp { .. } => false,
         _ => true,
     }
 }
@@ -143,26 +154,47 @@ pub(super) fn agreed(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 }
 
 fn of_union(mut union: Union) -> Result<Transformed<LogicalPlan>> {
-    let of_some = |at: usize| {
-        let mut inputs = union.inputs.iter();
-        inputs.any(|input| is_json_field(input.schema().field(at)))
+    // The type of the first that is JSON, or lists of it.
+    let json = |at: usize| {
+        let inputs = union.inputs.iter();
+        let mut fields = inputs.map(|input| input.schema().field(at));
+        let found = fields.find(|field| holds_json(field))?;
+        Some(found.data_type().clone())
     };
-    let is_json: Vec<bool> = (0..union.schema.fields().len()).map(of_some).collect();
-    if !is_json.contains(&true) {
+    let json: Vec<Option<DataType>> = (0..union.schema.fields().len()).map(json).collect();
+    let mut fields = union.schema.fields().iter();
+    if json.iter().all(Option::is_none) && !fields.any(|field| says_json(field)) {
         return Ok(Transformed::no(LogicalPlan::Union(union)));
     }
     for input in &mut union.inputs {
         let schema = Arc::clone(input.schema());
-        let unsaid = |at: usize| is_json[at] && !is_json_field(schema.field(at));
+        let unsaid = |at: usize| {
+            let field = schema.field(at);
+            json[at].is_some() && !says_json(field) && !field.data_type().is_null()
+        };
         if let Some(part) = with_calls(input, &|at| unsaid(at).then(checked))? {
             *input = part;
         }
     }
-    union.schema = with_fields(&union.schema, |at, field| match is_json[at] {
-        true => Field::clone(field).with_metadata(mark("json")).into(),
-        false => Arc::clone(field),
+    union.schema = with_fields(&union.schema, |at, field| {
+        let agreed = Field::clone(field);
+        Arc::new(match &json[at] {
+            // It has the type of the first part, which may be NULL.
+            Some(of) if field.data_type().is_null() => agreed
+                .with_data_type(of.clone())
+                .with_metadata(mark("json")),
+            Some(_) => agreed.with_metadata(mark("json")),
+            // What the planner took for JSON, a cast of it, is none.
+            None if says_json(field) => agreed.with_metadata(HashMap::new()),
+            None => agreed,
+        })
     })?;
     Ok(Transformed::yes(LogicalPlan::Union(union)))
+}
+
+/// Whether the texts of a column, or those in its lists, are JSON.
+fn holds_json(field: &Field) -> bool {
+    is_json_field(field) || is_json_list(field)
 }
 
 fn of_rows(mut values: Values) -> Result<Transformed<LogicalPlan>> {
@@ -205,11 +237,22 @@ fn of_rows(mut values: Values) -> Result<Transformed<LogicalPlan>> {
 
 /// A value as it says more of itself than its type; nothing where it does not.
 fn said(value: &Expr) -> Option<FieldRef> {
-    if matches!(value, Expr::Literal(_, None)) {
+    if is_plain(value) {
         return None;
     }
     let (_, field) = value.to_field(&DFSchema::empty()).ok()?;
     Some(field).filter(|field| !field.metadata().is_empty())
+}
+
+/// Whether a value is a constant that says nothing of itself, cast or not: mostly they are, and
+/// there may be many.
+pub(super) fn is_plain(value: &Expr) -> bool {
+    match value {
+        Expr::Literal(_, said) => said.is_none(),
+        Expr::Cast(cast) => is_plain(&cast.expr),
+        Expr::TryCast(cast) => is_plain(&cast.expr),
+        _ => false,
+    }
 }
 
 fn is_null(value: &Expr) -> bool {
@@ -220,20 +263,20 @@ fn is_null(value: &Expr) -> bool {
 fn of_recursion(query: RecursiveQuery) -> Result<Transformed<LogicalPlan>> {
     let RecursiveQuery {
         name,
-        static_term: first,
+        static_term: mut first,
         recursive_term: mut second,
         is_distinct,
         ..
     } = query;
-    let (given, found) = (first.schema(), Arc::clone(second.schema()));
-    let call = |at: usize| {
-        let (given, found) = (given.field(at), found.field(at));
-        match given.metadata() == found.metadata() {
-            true => None,
-            false if given.metadata().is_empty() => Some(unmarked()),
-            false => check_of(given),
-        }
-    };
+    let (given, found) = (Arc::clone(first.schema()), Arc::clone(second.schema()));
+    let differ = |at: usize| given.field(at).metadata() != found.field(at).metadata();
+    let check = |at: usize| check_of(given.field(at));
+    // What nothing checks is said of neither part.
+    let hidden = |at: usize| (differ(at) && check(at).is_none()).then(unmarked);
+    if let Some(part) = with_calls(&first, &hidden)? {
+        first = part;
+    }
+    let call = |at: usize| differ(at).then(|| check(at).unwrap_or_else(unmarked));
     if let Some(part) = with_calls(&second, &call)? {
         second = part;
     }
@@ -244,7 +287,7 @@ fn of_recursion(query: RecursiveQuery) -> Result<Transformed<LogicalPlan>> {
 /// The function that gives values which are what a field says of its texts, and refuses others.
 fn check_of(field: &Field) -> Option<Arc<ScalarUDF>> {
     match field.data_type() {
-        DataType::Utf8 if is_json_field(field) => Some(checked()),
+        _ if holds_json(field) => Some(checked()),
         DataType::Utf8 if is_uuid(field) => Some(Arc::new(ScalarUDF::from(UuidOf::new()))),
         _ => None,
     }
