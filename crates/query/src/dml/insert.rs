@@ -45,6 +45,7 @@ use crate::literal::{Literal, to_array};
 use crate::parse::{
     Insert, InsertSource, OnConflict, Statement as Ours, folded, parse, unsupported,
 };
+use crate::planner::marks::hide_value;
 use crate::read;
 use crate::scan::Shape;
 use crate::session::{Shared, ours};
@@ -405,13 +406,12 @@ fn as_selects(rows: impl IntoIterator<Item = Vec<Expr>>) -> Result<Box<SetExpr>>
     let selects = rows.into_iter().map(|row| {
         let mut body = template.clone();
         if let SetExpr::Select(select) = body.as_mut() {
-            let items = row
-                .into_iter()
-                .enumerate()
-                .map(|(at, expr)| SelectItem::ExprWithAlias {
-                    expr,
-                    alias: Ident::new(format!("column{at}")),
-                });
+            let items = row.into_iter().enumerate().map(|(at, mut expr)| {
+                // Each goes to its column by itself, whatever the others are.
+                hide_value(&mut expr);
+                let alias = Ident::new(format!("column{at}"));
+                SelectItem::ExprWithAlias { expr, alias }
+            });
             select.projection = items.collect();
         }
         body
