@@ -137,9 +137,11 @@ impl Prepared {
         if let Text::Sql(tree) = &prepared.statement.text {
             let written = prepared.statement.extras.casts.clone();
             for (number, sql_type) in written.into_iter().chain(parameters::cast(tree)) {
-                prepared.json[number - 1] |= sql_types::is_any_json(&sql_type);
-                if let Some(data_type) = sql_types::of_parameter(&sql_type) {
-                    prepared.types[number - 1].get_or_insert(data_type);
+                let at = number - 1;
+                // One that is declared, or cast before, is what it is known to be.
+                if prepared.types[at].is_none() {
+                    prepared.json[at] |= sql_types::is_any_json(&sql_type);
+                    prepared.types[at] = sql_types::of_parameter(&sql_type);
                 }
             }
             let tree = tree.as_ref().clone();

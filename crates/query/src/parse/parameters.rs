@@ -18,6 +18,7 @@ use super::folded;
 use crate::advisory::functions::PREFIXES;
 use crate::hex::put_hex;
 use crate::moments::spelt_interval;
+use crate::planner::json_functions::is_json_text;
 use crate::sleep::PG_SLEEP;
 use crate::text_places::at_span;
 use crate::value::Value;
@@ -123,9 +124,18 @@ fn constant(value: &Value) -> Expr {
         }
         Value::Typed(data_type, text) => typed(data_type, text),
         Value::List(values) => Expr::Array(Array {
-            elem: values.iter().map(constant).collect(),
+            elem: values.iter().map(element).collect(),
             named: true,
         }),
+    }
+}
+
+/// An element of a list, of which nothing says that it is JSON; a text that is none is refused by
+/// the planner.
+fn element(value: &Value) -> Expr {
+    match value {
+        Value::Json(text) if is_json_text(text) => of(Constant::SingleQuotedString(text.clone())),
+        value => constant(value),
     }
 }
 
