@@ -148,7 +148,7 @@ pub(crate) fn run(args: &ServerArgs) -> Outcome<bool> {
     let mut world = World {
         args,
         goals,
-        rows: Rows::new(args.rows()),
+        rows: Rows::new(args.rows())?,
         folder: folder.path().to_owned(),
         lazybase,
         postgres,

@@ -149,6 +149,8 @@ fn pool(shape: Shape) -> Pool {
 fn run_shape(args: &StagesArgs, report: &Report, shape: Shape, folder: &Path) -> Outcome<()> {
     report.note(&format!("{} rows", shape.name()));
     let pool = pool(shape);
+    let ratio = limits::lz4_ratio(&pool)?;
+    report.limit(&format!("{}_lz4_ratio", shape.name()), ratio);
     if args.wants(Measurement::Limits) {
         limits::codecs(report, &pool)?;
     }

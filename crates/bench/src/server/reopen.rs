@@ -66,7 +66,7 @@ pub(crate) fn run(args: &ReopenArgs) -> Outcome<bool> {
     let served = folder.path().join("served");
     let program = hosts::binary(args.lazybase.as_deref())?;
     let goals = Goals::new(OF_REOPEN);
-    let rows = Rows::new(args.rows);
+    let rows = Rows::new(args.rows)?;
     let sent = Mutex::new(Sent::default());
     let mut server = LazyBase::start(&program, &served)?;
     goals.note(&format!("{} rows come in", args.rows));

@@ -8,6 +8,7 @@ use bytes::Bytes;
 
 use crate::Outcome;
 use crate::data::{Pool, Shape};
+use crate::limits;
 
 /// Rows of a batch: about four million bytes.
 const BATCH_ROWS: usize = 3_500;
@@ -22,12 +23,15 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    pub(super) fn new(count: u64) -> Rows {
+    /// So many rows.
+    ///
+    /// # Errors
+    /// When they don't compress as those of the other benchmarks do.
+    pub(super) fn new(count: u64) -> Outcome<Rows> {
         let batches = BATCHES.min(count.div_ceil(BATCH_ROWS as u64) as usize);
-        Rows {
-            pool: Pool::new(Shape::Wide, 42, batches.max(1), BATCH_ROWS),
-            count,
-        }
+        let pool = Pool::new(Shape::Wide, 42, batches.max(1), BATCH_ROWS);
+        limits::lz4_ratio(&pool)?;
+        Ok(Rows { pool, count })
     }
 
     /// Rows with ids from `first` on.
@@ -107,7 +111,7 @@ mod tests {
 
     #[test]
     fn the_text_has_a_line_a_row_and_a_value_a_column() {
-        let rows = Rows::new(BATCH_ROWS as u64 + 2);
+        let rows = Rows::new(BATCH_ROWS as u64 + 2).expect("they compress as they should");
         let text = rows.text().expect("rows have a text");
         let text = std::str::from_utf8(&text).expect("it is text");
         let lines: Vec<&str> = text.lines().collect();
