@@ -82,7 +82,12 @@ pub(crate) fn measure(report: &Report, pool: &Pool, base: &Base, load: &Load) ->
     figure("staleness", "_max_s", seen.staleness_max());
     figure("staleness", "_median_s", seen.staleness_median());
     figure("authority_lag_max", "_s", seen.authority_lag_max());
-    figure("lag_growth", "_s_min", seen.lag_growth());
+    figure(
+        "authority_lag_growth",
+        "_s_min",
+        seen.growth(|look| look.authority_lag),
+    );
+    figure("lag_growth", "_s_min", seen.growth(|look| look.staleness));
     figure("past_horizon", "_reads", seen.past_horizon as f64);
     figure("best_effort", "_reads", seen.reads as f64);
     figure("pipeline_rss_max", "_mib", watch.memory_mib());
@@ -240,11 +245,11 @@ impl Seen {
             .fold(0.0, f64::max)
     }
 
-    /// By how many seconds a minute the best-effort answer got staler over the second half of the
-    /// run, of ten minutes the last five: the slope of a line through all looks.
-    fn lag_growth(&self) -> f64 {
+    /// By how many seconds a minute a lag grew over the second half of the run, of ten minutes the
+    /// last five: the slope of a line through all looks.
+    fn growth(&self, lag: impl Fn(&Look) -> f64) -> f64 {
         let half = &self.looks[self.looks.len() / 2..];
-        slope(half.iter().map(|look| (look.at, look.staleness))) * 60.0
+        slope(half.iter().map(|look| (look.at, lag(look)))) * 60.0
     }
 }
 
