@@ -17,7 +17,7 @@ use lazybase_model::{Layout, Table};
 use crate::Outcome;
 use crate::data::{Pool, Shape};
 use crate::limits::megabytes;
-use crate::machine::{Watch, disk_bytes, process_cpu};
+use crate::machine::{Watch, disk_bytes, process_cpu, process_written};
 use crate::report::Report;
 
 /// The table's name.
@@ -92,13 +92,12 @@ pub(crate) fn keys(table: &Table, ids: &[i64]) -> Outcome<Vec<Key>> {
         .collect())
 }
 
-/// Bytes written by the whole pipeline, its log included, since the database was opened.
+/// Bytes written by the whole pipeline since the database was opened: frames of its log, and what
+/// attempts of all stages wrote.
 pub(crate) fn bytes_written(instance: &Instance) -> u64 {
     let status = instance.status();
-    let totals = status.totals;
-    let stages =
-        totals.sort_bytes_written + totals.merge_bytes_written + totals.authority_bytes_written;
-    status.log_bytes_written + stages
+    let stages = status.work.values().map(|work| work.bytes_written);
+    status.log_bytes_written + stages.sum::<u64>()
 }
 
 impl Base {
@@ -116,7 +115,7 @@ impl Base {
         let table = create(&instance, pool.shape(), layout)?;
         let running = Running { instance, table };
         let watch = Watch::start(folder);
-        let cpu = process_cpu();
+        let (cpu, given) = (process_cpu(), process_written());
         let start = Instant::now();
         for (at, first) in (0..rows).step_by(pool.rows()).enumerate() {
             let end = rows.min(first + pool.rows() as u64);
@@ -130,6 +129,7 @@ impl Base {
         let accepted = start.elapsed();
         block_on(running.instance.settle(None, SettleTo::Authority, &|_| {}))?;
         let settled = start.elapsed();
+        let given = process_written() - given;
         if layout == Layout::Scan {
             let base = rows as f64;
             let figure = |name: &str, value| report.figure(pool.shape(), name, value);
@@ -142,6 +142,7 @@ impl Base {
             let accepted_bytes = base * pool.row_bytes();
             let written = bytes_written(&running.instance) as f64;
             figure("load_write_amplification", written / accepted_bytes);
+            figure("load_process_write_amplification", given / accepted_bytes);
             wait_for_collection(&running.instance)?;
             let on_disk = disk_bytes(folder);
             figure("rss_max_mib", watch.memory_mib());

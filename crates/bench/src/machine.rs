@@ -46,6 +46,15 @@ pub(crate) fn threads_cpu() -> Option<Duration> {
     (nanos > 0).then(|| Duration::from_nanos(nanos))
 }
 
+/// The bytes that this process has given to the system to write, whatever for; NaN where the system
+/// does not count them.
+pub(crate) fn process_written() -> f64 {
+    let text = fs::read_to_string("/proc/self/io").unwrap_or_default();
+    let given = text.lines().find_map(|line| line.strip_prefix("wchar:"));
+    let given = given.and_then(|number| number.trim().parse().ok());
+    given.unwrap_or(f64::NAN)
+}
+
 /// The anonymous memory of this process, in KiB.
 fn anonymous_kib() -> u64 {
     anonymous_kib_of(std::process::id())
@@ -155,3 +164,6 @@ impl Drop for Watch {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

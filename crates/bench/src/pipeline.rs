@@ -18,7 +18,7 @@ use lazybase_model::Freshness;
 use crate::Outcome;
 use crate::base::{self, Base, Running};
 use crate::data::{Pool, Seeded, data_bytes};
-use crate::machine::{Watch, disk_bytes, process_cpu};
+use crate::machine::{Watch, disk_bytes, process_cpu, process_written};
 use crate::points;
 use crate::report::Report;
 use feed::Feed;
@@ -42,7 +42,7 @@ pub(crate) fn measure(report: &Report, pool: &Pool, base: &Base, load: &Load) ->
     let running = base.open(base::settings())?;
     let watch = Watch::start(&base.folder);
     let before = base::bytes_written(&running.instance);
-    let cpu = process_cpu();
+    let (cpu, given) = (process_cpu(), process_written());
     let stop = AtomicBool::new(false);
     let start = Instant::now();
     let (written, seen) = std::thread::scope(|scope| -> Outcome<(WriterTotals, Seen)> {
@@ -59,7 +59,8 @@ pub(crate) fn measure(report: &Report, pool: &Pool, base: &Base, load: &Load) ->
         (Some(before), Some(after)) => after.saturating_sub(before).as_secs_f64() / settled,
         _ => f64::NAN,
     };
-    let bytes_written = base::bytes_written(&running.instance) - before;
+    let bytes_written = (base::bytes_written(&running.instance) - before) as f64;
+    let given = process_written() - given;
     base::wait_for_collection(&running.instance)?;
     let settled_bytes = disk_bytes(&base.folder);
     running.close()?;
@@ -74,11 +75,9 @@ pub(crate) fn measure(report: &Report, pool: &Pool, base: &Base, load: &Load) ->
     figure("pipeline_settle", "_s", settled - accepted);
     figure("pipeline_cores_used", "", used);
     figure("pipeline_writer_waited", "_s", written.waited.as_secs_f64());
-    figure(
-        "write_amplification",
-        "",
-        bytes_written as f64 / written.bytes as f64,
-    );
+    let accepted_bytes = written.bytes as f64;
+    figure("write_amplification", "", bytes_written / accepted_bytes);
+    figure("process_write_amplification", "", given / accepted_bytes);
     figure("staleness", "_max_s", seen.staleness_max());
     figure("staleness", "_median_s", seen.staleness_median());
     figure("authority_lag_max", "_s", seen.authority_lag_max());
