@@ -28,7 +28,7 @@ impl Target {
 }
 
 /// Targets of wide rows and of both shapes; those of narrow rows alone follow.
-const TARGETS: [(&str, Target); 24] = [
+const TARGETS: [(&str, Target); 27] = [
     ("ingest_rows_s", Target::AtLeast(320_000.0)),
     ("ingest_mb_s", Target::AtLeast(350.0)),
     ("commit_one_row_fdatasync_ratio", Target::AtMost(3.0)),
@@ -44,10 +44,13 @@ const TARGETS: [(&str, Target); 24] = [
     ("lag_growth_uniform_s_min", Target::AtMost(1.0)),
     ("past_horizon_reads", Target::AtMost(0.0)),
     ("past_horizon_uniform_reads", Target::AtMost(0.0)),
+    ("pipeline_disk_ratio", Target::AtMost(3.0)),
     ("point_layout_s", Target::AtLeast(15_000.0)),
     ("point_uncached_s", Target::AtLeast(5_000.0)),
     ("point_cached_s", Target::AtLeast(100_000.0)),
     ("point_fresh_ratio", Target::AtMost(2.0)),
+    ("point_extents_a_run", Target::AtMost(1.0)),
+    ("point_layout_extents_a_run", Target::AtMost(1.0)),
     ("range_ratio", Target::AtMost(2.0)),
     ("sql_scan_ratio", Target::AtMost(1.15)),
     ("sql_scan_updated_ratio", Target::AtMost(2.0)),

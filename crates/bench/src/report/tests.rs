@@ -25,6 +25,9 @@ fn a_line_says_whether_the_target_is_met() {
     assert!(line("wide", "sort_rows_s", 200_000.0).ends_with("met"));
     assert!(line("wide", "sort_rows_s", 100_000.0).ends_with("MISSED"));
     assert!(line("narrow", "sort_rows_s", 200_000.0).ends_with("MISSED"));
+    assert!(line("wide", "pipeline_disk_ratio", 3.5).ends_with("MISSED"));
+    assert!(line("wide", "point_extents_a_run", 1.0).ends_with("met"));
+    assert!(line("wide", "point_layout_extents_a_run", 1.01).ends_with("MISSED"));
     assert!(!line("limits", "memcpy_gb_s", 10.0).contains("target"));
 }
 
