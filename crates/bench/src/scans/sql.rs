@@ -1,5 +1,7 @@
 //! SQL that scans and aggregates: LazyBase against DataFusion alone on plain Parquet files.
 
+mod answers;
+
 use std::path::Path;
 use std::time::Instant;
 
@@ -21,6 +23,7 @@ use crate::base::{self, Base, Running, TABLE};
 use crate::data::{Pool, Shape};
 use crate::points::request;
 use crate::report::{Report, median};
+use answers::difference;
 
 /// One row of this many is updated before the second round of SQL.
 const UPDATED_ONE_OF: u64 = 20;
@@ -200,9 +203,9 @@ async fn one_query(
         let plain_time = start.elapsed().as_secs_f64() * 1e3;
         match turn {
             0 if same => {
-                let ours = answers.last().map(|answer| rows_of(&answer.batches));
-                if ours != Some(rows_of(&batches)) {
-                    return Err(format!("{ours:?} is not the answer of {query:?}").into());
+                let ours = answers.last().map(|answer| answer.batches.as_slice());
+                if let Some(difference) = difference(ours.unwrap_or_default(), &batches)? {
+                    return Err(format!("{query}: {difference}").into());
                 }
             }
             0 => {}
@@ -213,24 +216,6 @@ async fn one_query(
         }
     }
     Ok((median(&mut our_times), median(&mut plain_times)))
-}
-
-/// How many rows an answer has, and for one row its cells in words.
-fn rows_of(batches: &[RecordBatch]) -> (usize, String) {
-    let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
-    let mut words = String::new();
-    if rows == 1 {
-        for column in batches
-            .iter()
-            .filter(|batch| batch.num_rows() > 0)
-            .flat_map(|b| b.columns())
-        {
-            let shown = arrow::util::display::array_value_to_string(column, 0);
-            words.push_str(&shown.unwrap_or_default());
-            words.push(' ');
-        }
-    }
-    (rows, words)
 }
 
 /// Updates some columns of one row in twenty, spread over the whole table, and lets nothing but
