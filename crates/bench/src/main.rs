@@ -2,8 +2,12 @@
 //! stand in `docs/benchmarks/README.md`.
 //!
 //! ```text
-//!   stages: limits -> ingest -> kernels -> base table -> points, scans -> pipeline
-//!           (the machine)      (one core)  (generated)   (reads, idle)    (the whole way)
+//!   stages: disk, memory             of the machine, once; then for each shape of rows:
+//!           codecs                   one core
+//!           load -> points -> scans -> rising -> uniform     one table, in its default layout
+//!           load -> points           another one, in the layout for them
+//!           ingest                   the log alone
+//!           kernels                  one core
 //! ```
 //!
 //! Reads nothing but its own seed; writes a folder of its own, removed at the end, and figures:
