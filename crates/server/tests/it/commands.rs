@@ -520,10 +520,16 @@ fn inspect_leaves_out_what_is_superseded() {
 }
 
 #[test]
-fn a_bench_leaves_the_database_alone() {
+fn a_bench_has_its_figures_and_leaves_the_database_alone() {
     let place = filled();
     let said = place.ok(&["bench", "--rows", "1000", "--reads", "10", "--json"]);
-    assert!(said.starts_with('{'), "{said}");
+    let figures: serde_json::Value = serde_json::from_str(&said).unwrap();
+    for figure in ["write_rows_s", "settle_s", "scan_rows_s", "point_median_us"] {
+        assert!(
+            figures[figure].as_f64().is_some_and(|value| value > 0.0),
+            "{said}"
+        );
+    }
     assert_eq!(place.rows("SELECT name FROM lazybase.tables"), "t\n");
     assert_eq!(std::fs::read_dir(place.path("")).unwrap().count(), 1);
 }
