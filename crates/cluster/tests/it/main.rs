@@ -17,6 +17,7 @@ mod id_keys;
 mod kill;
 mod model;
 mod mounts;
+mod power_cut;
 mod prune;
 mod repair;
 mod retention;

@@ -2,7 +2,8 @@
 //!
 //! Reads and writes the folder given, and nothing else. A new file is written under a temporary
 //! name, made durable, linked to its name (which fails where the name is taken), and the folder is
-//! made durable. Calls complete at once: they block the thread that polls them.
+//! made durable. Calls complete at once: they block the thread that polls them. What changes the
+//! folder goes through `disk`, which has it recorded where a test asks what a power cut leaves.
 //!
 //! Invariants:
 //! - LOCAL-1: at most one process writes in a folder (a lock on `LOCK`; `OWNER` says whose).
@@ -11,13 +12,10 @@
 //!   what a killed process may have left in the page cache alone: folders and logs.
 //! - LOCAL-3: a name shows a whole file or none; temporary files go when the folder is opened.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this is the production store of `Env`"
-)]
-
+mod disk;
 mod folder;
 mod log;
+mod record;
 mod write;
 
 use std::collections::HashSet;
@@ -38,10 +36,12 @@ use quick_cache::sync::Cache;
 
 use super::name;
 use super::{FileWriter, LogFile, Store, StoreError, StoreResult};
+use disk::Disk;
 use folder::FolderLock;
 use write::{LocalWriter, TempFile};
 
 pub use folder::Owner;
+pub use record::{DiskImage, DiskRecord, DiskReplay};
 
 /// Open files kept for reads; well below the 1024 that many systems allow a process.
 const OPEN_FILES_MAX: usize = 512;
@@ -76,6 +76,7 @@ pub struct LocalStore(Arc<Shared>);
 
 struct Shared {
     root: PathBuf,
+    disk: Disk,
     /// None where the folder is only inspected.
     lock: Option<FolderLock>,
     /// Keeps writers away while the folder is inspected, where that matters.
@@ -105,10 +106,15 @@ impl LocalStore {
     /// `Conflict`, naming the owner, if a process uses the folder; `Invalid` if `root` is no
     /// folder; `Unavailable` if the system refuses.
     pub fn open(root: &Path) -> Result<LocalStore> {
-        folder::create_root(root)?;
-        let lock = FolderLock::take(root)?;
-        folder::settle(root).map_err(|error| folder::cannot_open(root, &error))?;
-        Ok(Self::over(root, Some(lock), None))
+        Self::open_on(Disk::default(), root)
+    }
+
+    /// The same, and has every call noted that changes what must last: for tests.
+    ///
+    /// # Errors
+    /// As [`LocalStore::open`].
+    pub fn open_recorded(root: &Path, record: &DiskRecord) -> Result<LocalStore> {
+        Self::open_on(Disk::recorded(record.clone()), root)
     }
 
     /// Opens a folder that is empty but for these entries, and that neither is `other`, nor lies in
@@ -165,7 +171,7 @@ impl LocalStore {
     pub fn open_to_look(root: &Path) -> Result<LocalStore> {
         folder::check_root(root)?;
         let looks = folder::lock_to_look(root)?;
-        Ok(Self::over(root, None, looks))
+        Ok(Self::over(Disk::default(), root, None, looks))
     }
 
     /// Opens the folder to look at it, whoever uses it; every write is refused. What it shows may
@@ -175,7 +181,7 @@ impl LocalStore {
     /// `NotFound` if there is no such folder; `Invalid` if `root` is no folder.
     pub fn open_read_only(root: &Path) -> Result<LocalStore> {
         folder::check_root(root)?;
-        Ok(Self::over(root, None, None))
+        Ok(Self::over(Disk::default(), root, None, None))
     }
 
     /// Who uses the folder, as far as is known; None if nobody does.
@@ -199,9 +205,22 @@ impl LocalStore {
         &self.0.root
     }
 
-    fn over(root: &Path, lock: Option<FolderLock>, looks: Option<File>) -> LocalStore {
+    fn open_on(disk: Disk, root: &Path) -> Result<LocalStore> {
+        folder::create_root(&disk, root)?;
+        let lock = FolderLock::take(root)?;
+        folder::settle(&disk, root).map_err(|error| folder::cannot_open(root, &error))?;
+        Ok(Self::over(disk, root, Some(lock), None))
+    }
+
+    fn over(
+        disk: Disk,
+        root: &Path,
+        lock: Option<FolderLock>,
+        looks: Option<File>,
+    ) -> LocalStore {
         LocalStore(Arc::new(Shared {
             root: root.to_owned(),
+            disk,
             lock,
             _looks: looks,
             handles: Cache::new(files_kept_open()),
@@ -271,7 +290,7 @@ impl Shared {
         let path = self.path_to_write(name)?;
         let _names = self.names.write();
         self.handles.remove(name);
-        match fs::remove_file(path) {
+        match self.disk.remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(refused(name, "delete", &error))
             }

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use lazybase_model::{Error, Result};
 
+use super::disk::Disk;
 use crate::env::name::{
     FOLDERS, LOCK_FILE, LOG_SUFFIX, OWNER_FILE, TEMP_MARK, is_own, is_unfinished,
 };
@@ -120,12 +121,14 @@ impl FolderLock {
 }
 
 impl Drop for FolderLock {
+    #[expect(clippy::disallowed_methods, reason = "nothing depends on this file")]
     fn drop(&mut self) {
         // The lock itself goes with the file's handle, after this.
         let _ = fs::remove_file(self.root.join(OWNER_FILE));
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "a lock, which holds nothing")]
 fn open_lock(root: &Path, create: bool) -> io::Result<File> {
     let path = root.join(LOCK_FILE);
     let mut options = OpenOptions::new();
@@ -178,6 +181,7 @@ fn read_owner(root: &Path) -> Owner {
 
 /// Writes who owns the folder. A full disk must not keep a database from opening, so a failure
 /// costs the name only: then no owner is shown rather than a former one.
+#[expect(clippy::disallowed_methods, reason = "nothing depends on this file")]
 pub(super) fn write_owner(root: &Path, address: Option<&str>) {
     let path = root.join(OWNER_FILE);
     let text = Owner::of_this_process(address).to_text();
@@ -190,13 +194,14 @@ pub(super) fn write_owner(root: &Path, address: Option<&str>) {
 }
 
 /// Makes the folder, durably, unless it is there.
-pub(super) fn create_root(root: &Path) -> Result<()> {
+pub(super) fn create_root(disk: &Disk, root: &Path) -> Result<()> {
     match check_root(root) {
         Err(error) if error.kind() == lazybase_model::ErrorKind::NotFound => {}
         checked => return checked,
     }
-    let made = fs::create_dir_all(root).and_then(|()| match root.canonicalize()?.parent() {
-        Some(parent) => sync_folder(parent),
+    let made = disk.create_dir_all(root);
+    let made = made.and_then(|()| match root.canonicalize()?.parent() {
+        Some(parent) => disk.sync_folder(parent),
         None => Ok(()),
     });
     made.map_err(|error| cannot_open(root, &error))
@@ -234,37 +239,32 @@ pub(super) fn cannot_open(root: &Path, error: &io::Error) -> Error {
     }
 }
 
-/// Makes the entries of a folder durable.
-pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
-    File::open(path)?.sync_all()
-}
-
 /// Removes what unfinished writers left, and makes durable what a killed process may have left in
 /// the page cache alone: the entries of folders, and logs. Other files were durable before they
 /// were linked. Looks into the store's own folders only, and follows no link out of them.
-pub(super) fn settle(root: &Path) -> io::Result<()> {
+pub(super) fn settle(disk: &Disk, root: &Path) -> io::Result<()> {
     let temp = root.join(format!("{OWNER_FILE}{TEMP_MARK}0"));
     if fs::symlink_metadata(&temp).is_ok() {
-        fs::remove_file(temp)?;
+        disk.remove_file(&temp)?;
     }
     for folder in FOLDERS {
         walk(root, folder, Links::Passed, &mut |found| match found {
             Found::File { name, path } => {
                 let last = name.rsplit('/').next().unwrap_or(name);
                 let settled = if is_unfinished(last) {
-                    fs::remove_file(path)
+                    disk.remove_file(path)
                 } else if last.ends_with(LOG_SUFFIX) {
-                    File::open(path).and_then(|log| log.sync_data())
+                    disk.open_to_sync(path).and_then(|log| log.sync_data())
                 } else {
                     Ok(())
                 };
                 // Which of the many it is nothing else tells.
                 settled.map_err(|error| io::Error::new(error.kind(), format!("{name}: {error}")))
             }
-            Found::FolderEnd { path } => sync_folder(path),
+            Found::FolderEnd { path } => disk.sync_folder(path),
         })?;
     }
-    sync_folder(root)
+    disk.sync_folder(root)
 }
 
 /// Names of what lies in a folder that is neither the store's own nor among `known`; nothing where
@@ -335,6 +335,10 @@ pub(super) fn lock_to_look(root: &Path) -> Result<Option<File>> {
 }
 
 /// Locks the file for this handle alone.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "whoever opens a folder blocks its thread"
+)]
 fn lock(root: &Path, file: &File) -> Result<()> {
     let mut tries = 1;
     loop {

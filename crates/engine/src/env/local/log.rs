@@ -1,15 +1,14 @@
 //! Log files: their space is written with zeros and synced before the first frame, because a sync
 //! that extends a file waits for the file system's journal, and one that overwrites does not.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::folder::sync_folder;
+use super::disk::DiskFile;
 use super::write::{TempFile, folder_of};
 use super::{Shared, doubtful, not_named, refuse, refused};
 use crate::env::name;
@@ -21,7 +20,7 @@ const ZEROS_BYTES: usize = 1 << 20;
 /// A log file and its one writer.
 pub(super) struct LocalLog {
     name: String,
-    file: File,
+    file: DiskFile,
     bytes: u64,
     /// A sync failed: the system may have dropped what it could not write, and a second sync
     /// would not say so.
@@ -31,7 +30,7 @@ pub(super) struct LocalLog {
 }
 
 impl LocalLog {
-    fn over(shared: &Arc<Shared>, name: &str, file: File, bytes: u64) -> LocalLog {
+    fn over(shared: &Arc<Shared>, name: &str, file: DiskFile, bytes: u64) -> LocalLog {
         LocalLog {
             name: name.to_owned(),
             file,
@@ -71,8 +70,8 @@ pub(super) fn recycle(
     shared
         .ensure_folder(folder_of(&target))
         .map_err(|error| refused(name, "make folder", &error))?;
-    let opened = OpenOptions::new().read(true).write(true).open(&source);
-    let file = opened.map_err(|error| match error.kind() {
+    let file = shared.disk.open_to_write(&source);
+    let file = file.map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => StoreError::NotFound(old.to_owned()),
         _ => refused(old, "open", &error),
     })?;
@@ -82,8 +81,8 @@ pub(super) fn recycle(
 }
 
 /// Brings a file to a length, with real zeros where it grows.
-fn fit(file: &File, bytes: u64) -> io::Result<()> {
-    let mut length = file.metadata()?.len();
+fn fit(file: &DiskFile, bytes: u64) -> io::Result<()> {
+    let mut length = file.length()?;
     if length == bytes {
         return Ok(());
     }
@@ -115,12 +114,13 @@ pub(super) fn rename(
     if fs::symlink_metadata(target).is_ok() {
         return Err(StoreError::AlreadyExists(name.to_owned()));
     }
-    fs::rename(source, target).map_err(|error| not_named(name, "rename", &error))?;
+    let renamed = shared.disk.rename(source, target);
+    renamed.map_err(|error| not_named(name, "rename", &error))?;
     shared.handles.remove(old);
     shared.handles.remove(name);
-    let mut synced = sync_folder(folder_of(target));
+    let mut synced = shared.disk.sync_folder(folder_of(target));
     if folder_of(source) != folder_of(target) {
-        synced = synced.and_then(|()| sync_folder(folder_of(source)));
+        synced = synced.and_then(|()| shared.disk.sync_folder(folder_of(source)));
     }
     synced.map_err(|error| doubtful(name, "sync folder", &error))
 }

@@ -2,8 +2,7 @@
 //!
 //! Until the link nothing shows, so that every failure before it means "did not happen".
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,7 +10,7 @@ use std::sync::atomic::Ordering;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use super::folder::sync_folder;
+use super::disk::DiskFile;
 use super::{Shared, doubtful, not_named, refuse, refused};
 use crate::env::name::TEMP_MARK;
 use crate::env::{FileWriter, StoreError, StoreResult};
@@ -30,7 +29,7 @@ pub(super) struct TempFile {
     target: PathBuf,
     path: PathBuf,
     /// None once published.
-    file: Option<File>,
+    file: Option<DiskFile>,
 }
 
 impl TempFile {
@@ -42,12 +41,8 @@ impl TempFile {
         let number = shared.temp_count.fetch_add(1, Ordering::Relaxed);
         let path = format!("{name}{TEMP_MARK}{}-{number}", std::process::id());
         let path = shared.root.join(path);
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .open(&path)
-            .map_err(|error| refused(name, "create", &error))?;
+        let file = shared.disk.create_new(&path);
+        let file = file.map_err(|error| refused(name, "create", &error))?;
         Ok(TempFile {
             shared: Arc::clone(shared),
             name: name.to_owned(),
@@ -69,9 +64,9 @@ impl TempFile {
     }
 
     /// Gives the file its name, durably, unless the name is taken.
-    pub(super) fn publish(mut self) -> StoreResult<File> {
+    pub(super) fn publish(mut self) -> StoreResult<DiskFile> {
         self.sync()?;
-        let linked = fs::hard_link(&self.path, &self.target);
+        let linked = self.shared.disk.hard_link(&self.path, &self.target);
         let file = self.file.take().expect("a file is published once");
         let (shared, name) = (Arc::clone(&self.shared), self.name.clone());
         let target = self.target.clone();
@@ -84,7 +79,8 @@ impl TempFile {
         };
         // Where the name was taken too: the caller goes on from what it finds there, and that may
         // be a link whose own sync of the folder failed.
-        sync_folder(folder_of(&target)).map_err(|error| doubtful(&name, "sync folder", &error))?;
+        let synced = shared.disk.sync_folder(folder_of(&target));
+        synced.map_err(|error| doubtful(&name, "sync folder", &error))?;
         if found {
             return Err(StoreError::AlreadyExists(name));
         }
@@ -93,7 +89,7 @@ impl TempFile {
         Ok(file)
     }
 
-    fn file(&self) -> &File {
+    fn file(&self) -> &DiskFile {
         self.file.as_ref().expect("publishing consumes the file")
     }
 }
@@ -101,7 +97,7 @@ impl TempFile {
 impl Drop for TempFile {
     fn drop(&mut self) {
         // What stays goes when the folder is opened.
-        let _ = fs::remove_file(&self.path);
+        let _ = self.shared.disk.remove_file(&self.path);
     }
 }
 
@@ -117,12 +113,12 @@ impl Shared {
         if known.contains(folder) {
             return Ok(());
         }
-        fs::create_dir_all(folder)?;
+        self.disk.create_dir_all(folder)?;
         for above in folder.ancestors().skip(1) {
             if !above.starts_with(&self.root) {
                 break;
             }
-            sync_folder(above)?;
+            self.disk.sync_folder(above)?;
         }
         known.insert(folder.to_owned());
         Ok(())
