@@ -9,7 +9,8 @@
 //! - LOCAL-1: at most one process writes in a folder (a lock on `LOCK`; `OWNER` says whose).
 //! - LOCAL-2: whatever a call shows, or says exists, survives a power cut, but for what a log
 //!   holds unsynced. So an "already exists" syncs the folder first, and opening a folder syncs
-//!   what a killed process may have left in the page cache alone: folders and logs.
+//!   what a killed process, or whoever made the folder, may have left in the page cache alone:
+//!   folders, those above it too, and logs.
 //! - LOCAL-3: a name shows a whole file or none; temporary files go when the folder is opened.
 
 mod disk;

@@ -193,18 +193,30 @@ pub(super) fn write_owner(root: &Path, address: Option<&str>) {
     }
 }
 
-/// Makes the folder, durably, unless it is there.
+/// Makes the folder unless it is there, and its place in those above it durable, which no sync of
+/// what it holds would be. Who comes to the lock has done that.
 pub(super) fn create_root(disk: &Disk, root: &Path) -> Result<()> {
     match check_root(root) {
         Err(error) if error.kind() == lazybase_model::ErrorKind::NotFound => {}
+        Ok(()) if !root.join(LOCK_FILE).exists() => {}
         checked => return checked,
     }
-    let made = disk.create_dir_all(root);
-    let made = made.and_then(|()| match root.canonicalize()?.parent() {
-        Some(parent) => disk.sync_folder(parent),
-        None => Ok(()),
-    });
-    made.map_err(|error| cannot_open(root, &error))
+    make_root(disk, root).map_err(|error| cannot_open(root, &error))
+}
+
+fn make_root(disk: &Disk, root: &Path) -> io::Result<()> {
+    let path = std::path::absolute(root)?;
+    let missing = path.ancestors().take_while(|folder| !folder.exists());
+    let missing = missing.count();
+    disk.create_dir_all(root)?;
+    for (at, above) in root.canonicalize()?.ancestors().skip(1).enumerate() {
+        let synced = disk.sync_folder(above);
+        // One that was there may be where nobody may look, or where nothing can be synced.
+        if at < missing {
+            synced?;
+        }
+    }
+    Ok(())
 }
 
 /// Whether `root` is a folder.

@@ -16,7 +16,7 @@ use crate::env::name::TEMP_MARK;
 use crate::env::{LogFile, Store, StoreError, StoreResult};
 
 /// The store's folder below the base.
-const ROOT: &str = "db";
+const ROOT: &str = "new/db";
 
 const FILES: [&str; 4] = ["manifest/1", "manifest/2", "segments/a", "backups/x/y"];
 const LOGS: [&str; 4] = ["log/1.log", "log/2.log", "log/3.log", "condemned/4.log"];
@@ -520,17 +520,23 @@ impl Killed {
 #[test]
 fn what_is_shown_after_a_kill_is_there_after_a_power_cut() {
     let story = script();
-    let first = story.moments[1].calls;
-    let killed = (first..=story.record.calls()).map(|calls| Killed::after(calls, &story.record));
+    let killed = (0..=story.record.calls()).map(|calls| Killed::after(calls, &story.record));
     let killed: Vec<Killed> = killed.collect();
     for killed in &killed {
-        let call = &killed.record.describe()[killed.calls - 1];
-        assert!(killed.lasts_without(|_| false), "killed after \"{call}\"");
+        let calls = &killed.record.describe()[..killed.calls];
+        let last = calls.last();
+        assert!(killed.lasts_without(|_| false), "killed after {last:?}");
     }
-    // What the opening does for that is needed.
-    for what in ["sync file ", "sync folder "] {
+    // What the opening does for that is needed, as far as the folders above.
+    let needed = [
+        format!("sync file {ROOT}/log/1.log"),
+        format!("sync folder {ROOT}/log"),
+        "sync folder new".to_owned(),
+        "sync folder ".to_owned(),
+    ];
+    for what in needed {
         let mut killed = killed.iter();
-        let needs = |killed: &Killed| !killed.lasts_without(|call| call.starts_with(what));
+        let needs = |killed: &Killed| !killed.lasts_without(|call| call == what);
         assert!(killed.any(needs), "{what}");
     }
 }
