@@ -112,6 +112,9 @@ pub(super) fn rename(
     // Renaming replaces what is there. Looking first is enough: nobody else writes in this
     // folder (LOCAL-1), and no name is given to two logs at a time.
     if fs::symlink_metadata(target).is_ok() {
+        // The caller goes on from what it finds there, whose own sync may have failed.
+        let synced = shared.disk.sync_folder(folder_of(target));
+        synced.map_err(|error| doubtful(name, "sync folder", &error))?;
         return Err(StoreError::AlreadyExists(name.to_owned()));
     }
     let renamed = shared.disk.rename(source, target);

@@ -541,6 +541,37 @@ fn what_is_shown_after_a_kill_is_there_after_a_power_cut() {
     }
 }
 
+#[test]
+fn what_is_said_to_exist_is_there_after_a_power_cut() {
+    let asks: [fn(&LocalStore, &str) -> StoreResult<()>; 5] = [
+        |store, name| block_on(store.put_if_absent(name, Bytes::new())),
+        |store, name| block_on(block_on(store.create(name))?.finish()),
+        |store, name| block_on(store.create_log(name, 500, None)).map(drop),
+        |store, name| block_on(store.create_log(name, 500, Some("log/2.log"))).map(drop),
+        |store, name| block_on(store.rename("log/2.log", name)),
+    ];
+    for (index, ask) in asks.iter().enumerate() {
+        let made = [
+            Act::CreateLog("log/1.log", 500),
+            Act::CreateLog("log/2.log", 500),
+        ];
+        let story = Story::told(&made);
+        // As a call leaves it whose sync of the folder failed.
+        let folder = story.store.root().join("log");
+        let (one, three) = (folder.join("1.log"), folder.join("3.log"));
+        story.store.0.disk.hard_link(&one, &three).unwrap();
+        let answer = ask(&story.store, "log/3.log");
+        assert!(
+            matches!(answer, Err(StoreError::AlreadyExists(_))),
+            "{index}: {answer:?}"
+        );
+        let mut disk = story.record.replay();
+        disk.go_to(usize::MAX);
+        let left = files_in(&disk.image(Unsynced::Nothing, Unsynced::Nothing));
+        assert!(left.contains_key("log/3.log"), "{index}: {left:?}");
+    }
+}
+
 fn act() -> impl Strategy<Value = Act> {
     let file = || prop::sample::select(FILES.to_vec());
     let log = || prop::sample::select(LOGS.to_vec());
