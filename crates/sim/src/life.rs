@@ -23,6 +23,9 @@ use crate::world::World;
 /// So long after a fault of the store errors are no surprise: what was seen damaged is left alone
 /// for a while.
 const FAULTS_ECHO: Duration = Duration::from_secs(120);
+/// So long after faults have ended for good, what hung may tell of one only now: longer than any
+/// operation or attempt hangs.
+const TOLD_LATE: Duration = Duration::from_secs(10);
 
 /// Why something was not answered.
 #[derive(Debug)]
@@ -104,6 +107,8 @@ pub(crate) struct Life {
     pub(crate) views: Vec<Vec<Arc<Table>>>,
     /// How many answers there were when it began, and whether its end has been ordered.
     pub(crate) progress: Mutex<Progress>,
+    /// Since when there are no faults any more, so that everything comes to rest.
+    pub(crate) rest: Mutex<Option<Duration>>,
 }
 
 /// How far a life has come.
@@ -203,15 +208,28 @@ impl Life {
         }
     }
 
+    /// From now on nothing fails any more: everything is to come to rest.
+    pub(crate) fn begin_rest(&self) {
+        self.store.set_faults(false);
+        *self.rest.lock() = Some(self.world().now());
+    }
+
+    /// Whether a fault explains that a request failed which began at `since`.
+    fn may_fail(&self, since: Duration) -> bool {
+        let explaining = explaining_from(self.world().now(), since, *self.rest.lock());
+        explaining.is_some_and(|from| self.store.failed_since(from))
+    }
+
     /// Whether an error may be; `since` is when the request began.
     pub(crate) fn judge(&self, what: &str, since: Duration, error: Error) -> Trouble {
-        let failed = self.store.failed_since(since.saturating_sub(FAULTS_ECHO));
         let of_damage = matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Unavailable);
         if of_damage && self.run.wounds.are_named(&format!("{error:?}")) {
             return Trouble::Excused(error);
         }
         let may_be = match error.kind() {
-            ErrorKind::Unavailable | ErrorKind::Corrupt | ErrorKind::MaybeHappened => failed,
+            ErrorKind::Unavailable | ErrorKind::Corrupt | ErrorKind::MaybeHappened => {
+                self.may_fail(since)
+            }
             _ => false,
         };
         match may_be {
@@ -325,3 +343,15 @@ impl Life {
         }
     }
 }
+
+/// The moment from which on a fault explains the error of a request that began at `since`; nothing
+/// where none does. At rest, which began at `rest`, only what hung until now does.
+fn explaining_from(now: Duration, since: Duration, rest: Option<Duration>) -> Option<Duration> {
+    match rest {
+        None => Some(since.saturating_sub(FAULTS_ECHO)),
+        Some(rest) => (now < rest + TOLD_LATE).then_some(Duration::ZERO),
+    }
+}
+
+#[cfg(test)]
+mod tests;

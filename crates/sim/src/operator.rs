@@ -35,6 +35,8 @@ const REST_MAX: Duration = Duration::from_secs(300);
 const COLLECTED_WITHIN: Duration = Duration::from_secs(20);
 /// How often it is looked whether they are gone.
 const COLLECTED_LOOK: Duration = Duration::from_millis(500);
+/// How long the coordinator may take to hear of what was suspected.
+const ECHO_HEARD: Duration = Duration::from_secs(1);
 /// Log files that may stay though nothing needs them: the one that is written, the next one, and
 /// those that are kept to be written again.
 const LOG_FILES_KEPT: usize = 7;
@@ -269,14 +271,14 @@ pub(crate) fn rest(life: &Life) -> BoxFuture<'_, Answer<()>> {
 }
 
 async fn come_to_rest(life: &Life) -> Answer<()> {
-    life.store.set_faults(false);
+    life.begin_rest();
     let since = life.world().now();
     for stage in STAGES {
         resume(life, stage).await?;
     }
     if life.run.story.last_strike && strike(life, &mut Dice::of(life.run.story.seed, 401), true) {
         let found = verify(life).await;
-        found.map_err(|error| life.judge("a verification", since, error))?;
+        found.map_err(|error| format!("a verification at rest failed: {error:?}"))?;
     }
     let leaving = life.world().sleep(REST_MAX);
     futures::pin_mut!(leaving);
@@ -326,6 +328,18 @@ async fn come_to_rest(life: &Life) -> Answer<()> {
     if damage.iter().any(struck) {
         life.world().meet(Mark::HealedForGood);
     }
+    match compared(life).await {
+        // Nobody had met the damage before.
+        Err(Trouble::Excused(error)) => {
+            life.world().note("lost", 0, 1, || error.to_string());
+            what_is_left(life).await
+        }
+        compared => compared,
+    }
+}
+
+/// Every answer, and what is left on the disk.
+async fn compared(life: &Life) -> Answer<()> {
     let looks_twice = life.run.story.actions.looks_twice;
     if looks_twice {
         answers(life).await?;
@@ -364,19 +378,12 @@ fn is_lost_for_good(life: &Life, error: &Error) -> bool {
 async fn what_is_left(life: &Life) -> Answer<()> {
     let mut dice = Dice::of(life.run.story.seed, 402);
     for table in 0..life.maps.len() {
-        let since = life.world().now();
-        let request = SnapshotRequest {
-            freshness: Freshness::ZERO,
-            tables: Some(ids_of(life, &[table])),
-            ..SnapshotRequest::default()
-        };
-        let answer = async {
-            let snapshot = life.instance.snapshot(request).await;
-            let snapshot = snapshot.map_err(|error| life.judge("a snapshot", since, error))?;
-            life.know(&snapshot).await?;
-            compare_one(life, &mut dice, &snapshot, table).await
-        };
-        match answer.await {
+        let mut left = what_is_left_of(life, &mut dice, table).await;
+        while is_echo(life, &left) {
+            let_echo_end(life).await;
+            left = what_is_left_of(life, &mut dice, table).await;
+        }
+        match left {
             Ok(()) => {}
             Err(Trouble::Excused(error)) => {
                 life.world()
@@ -387,6 +394,33 @@ async fn what_is_left(life: &Life) -> Answer<()> {
         }
     }
     Ok(())
+}
+
+async fn what_is_left_of(life: &Life, dice: &mut Dice, table: usize) -> Answer<()> {
+    let since = life.world().now();
+    let request = SnapshotRequest {
+        freshness: Freshness::ZERO,
+        tables: Some(ids_of(life, &[table])),
+        ..SnapshotRequest::default()
+    };
+    let snapshot = life.instance.snapshot(request).await;
+    let snapshot = snapshot.map_err(|error| life.judge("a snapshot", since, error))?;
+    life.know(&snapshot).await?;
+    compare_one(life, dice, &snapshot, table).await
+}
+
+/// Whether an answer at rest failed by a fault from before: it names no file that was struck.
+fn is_echo(life: &Life, answer: &Answer<()>) -> bool {
+    match answer {
+        Err(Trouble::Excused(error)) => !life.run.wounds.are_named(&format!("{error:?}")),
+        _ => false,
+    }
+}
+
+/// What hung told of such a fault only now: what is suspected for it is read back.
+async fn let_echo_end(life: &Life) {
+    life.world().sleep(ECHO_HEARD).await;
+    found_again(life).await;
 }
 
 fn verify(life: &Life) -> BoxFuture<'_, lazybase_model::Result<VerifyReport>> {
@@ -425,13 +459,22 @@ async fn found_again(life: &Life) {
 
 /// Best effort is the whole truth now.
 async fn answers(life: &Life) -> Answer<()> {
+    let mut answered = answer(life).await;
+    while is_echo(life, &answered) {
+        let_echo_end(life).await;
+        answered = answer(life).await;
+    }
+    answered
+}
+
+async fn answer(life: &Life) -> Answer<()> {
+    let since = life.world().now();
     let request = SnapshotRequest {
         freshness: Freshness::BestEffort,
         ..SnapshotRequest::default()
     };
     let snapshot = life.instance.snapshot(request).await;
-    let snapshot =
-        snapshot.map_err(|error| Trouble::Wrong(format!("no answer at rest: {error:?}")))?;
+    let snapshot = snapshot.map_err(|error| life.judge("an answer at rest", since, error))?;
     life.know(&snapshot).await?;
     let placed = life.run.model.lock().placed();
     let held = life.run.model.lock().count_to(snapshot.horizon());

@@ -18,7 +18,7 @@ use lazybase_model::{Error, Result, Table};
 use parking_lot::Mutex;
 
 use crate::dice::Dice;
-use crate::life::{Life, Progress, Run, Tally};
+use crate::life::{Life, Progress, Run, Tally, Trouble};
 use crate::marks::{Mark, Marks};
 use crate::model::Model;
 use crate::operator::{operate, rest};
@@ -341,6 +341,7 @@ impl Opening {
             maps,
             views,
             progress: Mutex::new(self.progress),
+            rest: Mutex::default(),
         });
         let world = life.world().clone();
         loop {
@@ -461,7 +462,11 @@ async fn end(life: &Arc<Life>) {
     match life.draw.end {
         End::Rest => {
             let rested = rest(life).await;
-            life.report(rested);
+            // What was lost is behind it: nothing is left that an error could be excused by.
+            life.report(rested.map_err(|trouble| match trouble {
+                Trouble::Excused(error) => Trouble::Wrong(format!("at rest: {error:?}")),
+                wrong => wrong,
+            }));
             close(life).await;
         }
         End::Close => {
