@@ -12,11 +12,12 @@ use lazybase_engine::read::{ScanPlan, ScanRequest, Snapshot};
 use lazybase_model::{Error, ErrorKind, Freshness, Table};
 use parking_lot::Mutex;
 
+use crate::damage::Promises;
 use crate::marks::Mark;
 use crate::model::Model;
 use crate::names::Names;
 use crate::rows::{Known, Maps, ledger_rows};
-use crate::store::{LogFaults, SimStore, Wounds};
+use crate::store::{Past, SimStore, Wounds};
 use crate::story::{End, LifeDraw, Story};
 use crate::world::World;
 
@@ -75,8 +76,8 @@ pub(crate) struct Run {
     pub(crate) strikes: Mutex<u32>,
     /// Those that are.
     pub(crate) wounds: Wounds,
-    /// How often a change of a log file failed.
-    pub(crate) log_faults: LogFaults,
+    /// What else went wrong on the disk.
+    pub(crate) past: Arc<Past>,
     /// Of each table the columns that somebody wanted to drop.
     pub(crate) gone: Mutex<BTreeMap<usize, BTreeSet<usize>>>,
     /// What answers said of numbers.
@@ -109,6 +110,8 @@ pub(crate) struct Life {
     pub(crate) progress: Mutex<Progress>,
     /// Since when there are no faults any more, so that everything comes to rest.
     pub(crate) rest: Mutex<Option<Duration>>,
+    /// The damaged files that can't be lost any more.
+    pub(crate) promises: Mutex<Promises>,
 }
 
 /// How far a life has come.
@@ -214,6 +217,11 @@ impl Life {
         *self.rest.lock() = Some(self.world().now());
     }
 
+    /// Whether no fault explains any more what can't be read.
+    pub(crate) fn is_quiet(&self) -> bool {
+        !self.may_fail(self.world().now())
+    }
+
     /// Whether a fault explains that a request failed which began at `since`.
     fn may_fail(&self, since: Duration) -> bool {
         let explaining = explaining_from(self.world().now(), since, *self.rest.lock());
@@ -223,8 +231,17 @@ impl Life {
     /// Whether an error may be; `since` is when the request began.
     pub(crate) fn judge(&self, what: &str, since: Duration, error: Error) -> Trouble {
         let of_damage = matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Unavailable);
-        if of_damage && self.run.wounds.are_named(&format!("{error:?}")) {
-            return Trouble::Excused(error);
+        let wounds = match of_damage {
+            true => self.run.wounds.named(&format!("{error:?}")),
+            false => Vec::new(),
+        };
+        if !wounds.is_empty() {
+            return match self.holder_of(&wounds) {
+                None => Trouble::Excused(error),
+                Some(holder) => Trouble::Wrong(format!(
+                    "{what} failed, though {holder} holds the same rows: {error:?}"
+                )),
+            };
         }
         let may_be = match error.kind() {
             ErrorKind::Unavailable | ErrorKind::Corrupt | ErrorKind::MaybeHappened => {

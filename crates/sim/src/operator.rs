@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, Either, select};
@@ -78,11 +77,12 @@ fn strike(life: &Life, dice: &mut Dice, with_maps: bool) -> bool {
         .collect();
     let runs = manifest.runs.values();
     let runs = runs.filter(|run| current.contains(&run.id) && !kept.contains(&run.view));
-    let segments: Vec<_> = runs.flat_map(|run| &run.segments).collect();
+    let segments = runs.flat_map(|run| run.segments.iter().map(move |segment| (run.view, segment)));
+    let segments: Vec<_> = segments.collect();
     if segments.is_empty() {
         return false;
     }
-    let segment = dice.pick(&segments);
+    let (view, segment) = dice.pick(&segments);
     let harm = match dice.below(4) {
         0 => Harm::Gone,
         1 => Harm::Cut(dice.below(segment.bytes)),
@@ -91,7 +91,7 @@ fn strike(life: &Life, dice: &mut Dice, with_maps: bool) -> bool {
             bit: dice.below(8) as u8,
         },
     };
-    life.run.wounds.strike(&segment.file, harm);
+    life.run.wounds.strike(&segment.file, harm, *view);
     life.world().meet(Mark::Struck);
     life.world().note("struck", segment.bytes, 0, || {
         format!("{}: {harm:?}", segment.file)
@@ -156,7 +156,7 @@ async fn act(life: &Life, dice: &mut Dice) -> Answer<()> {
     }
 }
 
-/// Notes what the status shows, and that nothing is damaged by itself.
+/// Notes what the status shows, and that nothing is damaged by itself, or given up too early.
 fn look(life: &Life) {
     let status = life.instance.status();
     let ingest = &status.ingest;
@@ -166,6 +166,9 @@ fn look(life: &Life) {
     let is_whole = life.run.wounds.is_empty() && !life.store.failed_since(Duration::ZERO);
     if let Some((file, damage)) = status.damage.first_key_value().filter(|_| is_whole) {
         let what = format!("{file} is taken for damaged on a whole disk: {damage:?}");
+        life.world().violate(what);
+    }
+    if let Err(what) = life.check_damage() {
         life.world().violate(what);
     }
     let silent = status.silent;
@@ -376,6 +379,7 @@ fn is_lost_for_good(life: &Life, error: &Error) -> bool {
 
 /// What is not lost is answered as ever, and what is, is refused by name.
 async fn what_is_left(life: &Life) -> Answer<()> {
+    life.check_damage()?;
     let mut dice = Dice::of(life.run.story.seed, 402);
     for table in 0..life.maps.len() {
         let mut left = what_is_left_of(life, &mut dice, table).await;
@@ -385,6 +389,12 @@ async fn what_is_left(life: &Life) -> Answer<()> {
         }
         match left {
             Ok(()) => {}
+            Err(Trouble::Excused(error)) if !life.needs(table, &error) => {
+                let name = &life.run.story.tables[table].name;
+                let what =
+                    format!("table {name:?} is refused for what it does not need: {error:?}");
+                return Err(what.into());
+            }
             Err(Trouble::Excused(error)) => {
                 life.world()
                     .note("lost", table as u64, 0, || error.to_string());
@@ -551,7 +561,7 @@ async fn unneeded(life: &Life) -> Answer<Vec<String>> {
     let logs = life.store.list("log/").await.map_err(failed)?;
     // What could not be removed, or was made in doubt, stays until the log goes on.
     let restarts = usize::try_from(life.run.tally.lock().restarts).unwrap_or(usize::MAX);
-    let faults = life.run.log_faults.load(Ordering::Relaxed);
+    let faults = life.run.past.log_faults();
     let kept = LOG_FILES_KEPT
         .saturating_add(restarts.saturating_mul(LOG_FILES_OF_RESTART))
         .saturating_add(faults.saturating_mul(LOG_FILES_OF_FAULT));

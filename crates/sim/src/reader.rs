@@ -121,6 +121,7 @@ impl Reading {
         for table in question.tables.clone() {
             self.compare(&snapshot, table, &question).await?;
         }
+        self.life.check_damage()?;
         self.life.note_stages(&snapshot);
         self.life.answered(|tally| tally.queries += 1);
         if self.dice.permille(25) {

@@ -25,7 +25,7 @@ use crate::operator::{operate, rest};
 use crate::reader::{Reader, read};
 use crate::rows::Known;
 use crate::schema::{LEDGER, TableDraw, ledger_spec};
-use crate::store::{LogFaults, Rates, SimStore, Wounds};
+use crate::store::{Past, Rates, SimStore, Wounds};
 use crate::story::{End, LifeDraw, OPERATIONS_MIN, Story, Trim};
 use crate::world::{Stopped, World};
 use crate::writer::{Writer, write};
@@ -111,7 +111,7 @@ impl Cast {
                 model: Mutex::new(Model::new(story.tables.clone())),
                 strikes: Mutex::new(story.strikes),
                 wounds: Wounds::default(),
-                log_faults: LogFaults::default(),
+                past: Arc::new(Past::default()),
                 gone: Mutex::default(),
                 names: Mutex::default(),
                 tally: Mutex::default(),
@@ -192,8 +192,8 @@ impl Cast {
         };
         let dice = Dice::of(self.run.story.seed, 500 + u64::from(number));
         let wounds = self.run.wounds.clone();
-        let log_faults = Arc::clone(&self.run.log_faults);
-        let store = SimStore::new(world.clone(), disk.clone(), wounds, log_faults, dice, rates);
+        let past = Arc::clone(&self.run.past);
+        let store = SimStore::new(world.clone(), disk.clone(), wounds, past, dice, rates);
         if number > 0 {
             self.run.tally.lock().restarts += 1;
         }
@@ -342,6 +342,7 @@ impl Opening {
             views,
             progress: Mutex::new(self.progress),
             rest: Mutex::default(),
+            promises: Mutex::default(),
         });
         let world = life.world().clone();
         loop {

@@ -19,6 +19,7 @@ use bytes::{Bytes, BytesMut};
 use lazybase_engine::env::faults::Operation;
 use lazybase_engine::env::memory::MemoryStore;
 use lazybase_engine::env::{FileWriter, LogFile, Store, StoreError, StoreResult};
+use lazybase_model::ViewId;
 use parking_lot::Mutex;
 
 use crate::dice::Dice;
@@ -112,27 +113,49 @@ pub enum Harm {
 
 /// The files that are damaged for good: of the disk, and not of those who use it.
 #[derive(Debug, Clone, Default)]
-pub struct Wounds(Arc<Mutex<BTreeMap<String, Harm>>>);
+pub struct Wounds(Arc<Mutex<BTreeMap<String, Wound>>>);
+
+/// What has become of a file, and whose it is.
+#[derive(Debug, Clone, Copy)]
+struct Wound {
+    harm: Harm,
+    view: ViewId,
+}
 
 impl Wounds {
-    /// Damages a file.
-    pub fn strike(&self, name: &str, harm: Harm) {
-        self.0.lock().insert(name.to_owned(), harm);
+    /// Damages a file of a view.
+    pub fn strike(&self, name: &str, harm: Harm, view: ViewId) {
+        self.0.lock().insert(name.to_owned(), Wound { harm, view });
+    }
+
+    /// The files that were ever damaged and that a text names, with their views.
+    pub fn named(&self, text: &str) -> Vec<(String, ViewId)> {
+        let wounds = self.0.lock();
+        let named = wounds
+            .iter()
+            .filter(|(name, _)| text.contains(name.as_str()));
+        named
+            .map(|(name, wound)| (name.clone(), wound.view))
+            .collect()
     }
 
     /// Whether a text names a file that was ever damaged.
     pub fn are_named(&self, text: &str) -> bool {
-        let wounds = self.0.lock();
-        wounds.keys().any(|name| text.contains(name.as_str()))
+        !self.named(text).is_empty()
     }
 
-    /// Whether any file was ever damaged.
+    /// Whether no file was ever damaged.
     pub fn is_empty(&self) -> bool {
         self.0.lock().is_empty()
     }
 
+    /// How many files were ever damaged.
+    pub fn count(&self) -> usize {
+        self.0.lock().len()
+    }
+
     fn of(&self, name: &str) -> Option<Harm> {
-        self.0.lock().get(name).copied()
+        self.0.lock().get(name).map(|wound| wound.harm)
     }
 
     /// How long a file is now.
@@ -167,8 +190,24 @@ impl Wounds {
     }
 }
 
-/// How many changes of log files failed or ended in doubt, in all lives.
-pub type LogFaults = Arc<AtomicUsize>;
+/// What went wrong in the stores of all lives.
+#[derive(Debug, Default)]
+pub struct Past {
+    log_faults: AtomicUsize,
+    flipped: Mutex<Option<Duration>>,
+}
+
+impl Past {
+    /// How many changes of log files failed or ended in doubt.
+    pub fn log_faults(&self) -> usize {
+        self.log_faults.load(Ordering::Relaxed)
+    }
+
+    /// Whether a read gave a flipped bit at or after this moment.
+    pub fn flipped_since(&self, moment: Duration) -> bool {
+        self.flipped.lock().is_some_and(|last| last >= moment)
+    }
+}
 
 /// A store that does what it is told, and what the dice tell it.
 #[derive(Clone)]
@@ -176,7 +215,7 @@ pub struct SimStore {
     world: World,
     disk: MemoryStore,
     wounds: Wounds,
-    log_faults: LogFaults,
+    past: Arc<Past>,
     state: Arc<Mutex<State>>,
 }
 
@@ -218,7 +257,7 @@ impl SimStore {
         world: World,
         disk: MemoryStore,
         wounds: Wounds,
-        log_faults: LogFaults,
+        past: Arc<Past>,
         dice: Dice,
         rates: Rates,
     ) -> SimStore {
@@ -238,7 +277,7 @@ impl SimStore {
             world,
             disk,
             wounds,
-            log_faults,
+            past,
             state: Arc::new(Mutex::new(state)),
         }
     }
@@ -435,7 +474,7 @@ impl SimStore {
             Operation::CreateLog | Operation::LogWrite | Operation::LogSync | Operation::Delete
         );
         if of_log {
-            self.log_faults.fetch_add(1, Ordering::Relaxed);
+            self.past.log_faults.fetch_add(1, Ordering::Relaxed);
         }
         state.last_fault = Some(now);
         fate
@@ -484,6 +523,7 @@ impl SimStore {
             return bytes;
         }
         state.last_fault = Some(self.world.now());
+        *self.past.flipped.lock() = state.last_fault;
         state.suspects.push((name.to_owned(), true));
         self.world.meet(Mark::ReadFlipped);
         let mut flipped = BytesMut::from(&bytes[..]);

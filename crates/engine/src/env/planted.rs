@@ -61,6 +61,7 @@ planted! {
     ReferenceForgotten "a reference to a new key makes no row",
     ChecksumIgnored "stored rows count whatever their checksums say",
     ChangedCopied "a row group of the authority is copied though changes met it",
+    GivenUpEarly "a damaged sort is given up though its log is kept",
     HealedShort "what is made again lacks the changes of the newest run that it is made of",
 }
 

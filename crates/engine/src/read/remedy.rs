@@ -16,6 +16,7 @@ use lazybase_model::{Error, ScuNumber};
 use super::damaged::DamagedFiles;
 use super::paths::{Edge, Share, edges_of, log_of, segments_in};
 use super::source::intersection;
+use crate::env::planted::{Planted, is_planted};
 use crate::key::Key;
 use crate::manifest::{
     KeyRange, Manifest, RangeState, Run, RunId, RunKind, RunRef, SegmentMeta, TableState,
@@ -60,7 +61,8 @@ pub fn damaged_files<'r>(run: &'r Run, damaged: &DamagedFiles) -> Vec<&'r str> {
 /// rows.
 pub fn remedy(manifest: &Manifest, run: &Run, damaged: &DamagedFiles) -> Option<Remedy> {
     if run.kind == RunKind::Sorted {
-        let entry = log_of(manifest, run, damaged)?;
+        let entry = log_of(manifest, run, damaged);
+        let entry = entry.filter(|_| !is_planted(Planted::GivenUpEarly))?;
         return Some(Remedy::Sort {
             scu: entry.scu,
             parts: parts_of(manifest, run),
