@@ -11,6 +11,7 @@
 //! One seed is one run, byte for byte: the hash of everything that happened tells two runs apart.
 
 mod alter;
+mod clock;
 mod damage;
 pub mod dice;
 mod life;

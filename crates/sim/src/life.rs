@@ -12,6 +12,7 @@ use lazybase_engine::read::{ScanPlan, ScanRequest, Snapshot};
 use lazybase_model::{Error, ErrorKind, Freshness, Table};
 use parking_lot::Mutex;
 
+use crate::clock::{Clocks, micros};
 use crate::damage::Promises;
 use crate::marks::Mark;
 use crate::model::Model;
@@ -72,6 +73,8 @@ pub(crate) struct Run {
     pub(crate) story: Story,
     /// What should be.
     pub(crate) model: Mutex<Model>,
+    /// What the database's clocks said.
+    pub(crate) clocks: Mutex<Clocks>,
     /// How many files are still to be damaged for good while the database is used.
     pub(crate) strikes: Mutex<u32>,
     /// Those that are.
@@ -98,6 +101,8 @@ pub(crate) struct Life {
     pub(crate) store: SimStore,
     /// The database.
     pub(crate) instance: Instance,
+    /// How far its clock is ahead of simulated time, in microseconds.
+    pub(crate) ahead_micros: i64,
     /// The ledger.
     pub(crate) ledger: Known,
     /// The story's tables, as they were defined when somebody last looked.
@@ -135,6 +140,26 @@ impl Life {
     /// The world.
     pub(crate) fn world(&self) -> &World {
         &self.run.world
+    }
+
+    /// What the database's clock said or says at this moment, by simulated time, in microseconds
+    /// since 1970.
+    pub(crate) fn clock_at(&self, moment: Duration) -> i64 {
+        micros(moment) + self.ahead_micros
+    }
+
+    /// What the database's clock has to say now.
+    pub(crate) fn clock_micros(&self) -> i64 {
+        self.clock_at(self.world().now())
+    }
+
+    /// The database's clock goes as time does, whatever happens to the machine's.
+    pub(crate) fn check_clock(&self) -> Result<(), String> {
+        let (said, now) = (self.instance.now_micros(), self.clock_micros());
+        match said == now {
+            true => Ok(()),
+            false => Err(format!("the database's clock says {said}, and it is {now}")),
+        }
     }
 
     /// A table, as it was defined when somebody last looked.

@@ -467,6 +467,39 @@ impl Model {
         heard.is_some_and(|heard| heard < micros)
     }
 
+    /// The latest time at which a batch was sent that was heard of.
+    pub fn last_acknowledged(&self) -> Option<i64> {
+        let heard = self
+            .batches
+            .iter()
+            .filter(|batch| batch.heard_micros.is_some());
+        heard.map(|batch| batch.sent_micros).max()
+    }
+
+    /// The least and the greatest time that an answer at a horizon can be true as of, which was
+    /// asked for at `asked_micros`: when the first batch after it was written, which is after it
+    /// was sent, and before it was heard of; or when it was answered.
+    pub fn as_of_between(&self, horizon: Horizon, asked_micros: i64) -> (i64, i64) {
+        let end = (horizon.scu.0, horizon.batches.0);
+        let is_later = |batch: &&Batch| match batch.place {
+            Some(place) => place > end,
+            None => batch.fate != Fate::Gone,
+        };
+        let (mut least, mut most) = (asked_micros, i64::MAX);
+        for batch in self.batches.iter().filter(is_later) {
+            least = least.min(batch.sent_micros);
+            most = most.min(batch.heard_micros.unwrap_or(i64::MAX));
+        }
+        (least, most)
+    }
+
+    /// When the last batch up to a horizon was sent.
+    pub fn last_sent_to(&self, horizon: Horizon) -> Option<i64> {
+        let end = (horizon.scu.0, horizon.batches.0);
+        let (_, last) = self.order.range(..=end).next_back()?;
+        Some(self.batches[*last].sent_micros)
+    }
+
     /// The last place of a batch that was heard of before `micros`.
     pub fn last_heard_before(&self, micros: i64) -> Option<Place> {
         let mut last = self.order.iter().rev();

@@ -416,7 +416,7 @@ async fn what_is_left_of(life: &Life, dice: &mut Dice, table: usize) -> Answer<(
     let snapshot = life.instance.snapshot(request).await;
     let snapshot = snapshot.map_err(|error| life.judge("a snapshot", since, error))?;
     life.know(&snapshot).await?;
-    compare_one(life, dice, &snapshot, table).await
+    compare_one(life, dice, &snapshot, table, since).await
 }
 
 /// Whether an answer at rest failed by a fault from before: it names no file that was struck.
@@ -505,7 +505,7 @@ async fn answer(life: &Life) -> Answer<()> {
         }
     }
     let mut dice = Dice::of(life.run.story.seed, 400);
-    compare_all(life, &mut dice, &snapshot).await?;
+    compare_all(life, &mut dice, &snapshot, since).await?;
     life.note_stages(&snapshot);
     Ok(())
 }

@@ -53,7 +53,7 @@ struct Reading {
 struct Question {
     request: SnapshotRequest,
     tables: Vec<usize>,
-    /// The database's clock when it began.
+    /// What the database's clock had to say when it began.
     asked_micros: i64,
     /// The last SCU that was known whole when it began.
     whole_through: ScuNumber,
@@ -96,12 +96,14 @@ pub(crate) async fn read(life: Arc<Life>, me: Arc<Mutex<Reader>>, writer: Arc<Mu
 
 impl Reading {
     async fn query(&mut self, floor: Horizon, me: &Mutex<Reader>) -> Answer<()> {
+        self.life.check_clock()?;
         let question = self.draw_question(floor);
         let asked = self.life.instance.snapshot(question.request.clone()).await;
         let snapshot = match asked {
             Ok(snapshot) => snapshot,
             Err(error) => return self.refused(&question, error),
         };
+        let answered_micros = self.life.clock_micros();
         let horizon = snapshot.horizon();
         self.life
             .world()
@@ -113,6 +115,7 @@ impl Reading {
             });
         self.life.know(&snapshot).await?;
         self.check_horizon(&question, &snapshot)?;
+        check_staleness(&question, &snapshot, answered_micros)?;
         if question.request.at.is_none() {
             self.seen = self.seen.max(horizon);
             let mut me = me.lock();
@@ -167,12 +170,12 @@ impl Reading {
         let at = match dice.below(10) {
             0 => self.draw_scu(),
             1 => Some(AsOf::Timestamp {
-                micros: self.life.instance.now_micros() - self.dice.below(1_500_000) as i64,
+                micros: self.life.clock_micros() - self.dice.below(1_500_000) as i64,
             }),
             _ => None,
         };
         let named = self.dice.percent(50).then(|| ids_of(&self.life, &tables));
-        let asked_micros = self.life.instance.now_micros();
+        let asked_micros = self.life.clock_micros();
         let model = self.life.run.model.lock();
         let cutoff = match (freshness, at) {
             (Freshness::Within(bound), None) if bound.is_zero() => Some(i64::MAX),
@@ -234,7 +237,7 @@ impl Reading {
         let model = self.life.run.model.lock();
         match question.request.at {
             Some(AsOf::Scu(scu)) => {
-                let now = self.life.instance.now_micros();
+                let now = self.life.clock_micros();
                 let next = model.last_sent(scu.next());
                 // What was let go stays so when the clock goes back.
                 let lives = &self.life.run.story.lives[..=self.life.number as usize];
@@ -368,6 +371,26 @@ impl Reading {
             _ => compare::Way::View,
         };
         compare::compare(&life, &mut self.dice, snapshot, table, way, asked).await
+    }
+}
+
+/// An answer is as stale as it says, by the moment as of which it is true.
+fn check_staleness(
+    question: &Question,
+    snapshot: &Snapshot,
+    answered_micros: i64,
+) -> Result<(), String> {
+    let stamp = snapshot.stamp();
+    let said = i64::try_from(stamp.staleness.as_micros()).unwrap_or(i64::MAX);
+    let since = |now: i64| (now - stamp.as_of_micros).max(0);
+    let (least, most) = (since(question.asked_micros), since(answered_micros));
+    match (least..=most).contains(&said) {
+        true => Ok(()),
+        false => Err(format!(
+            "an answer is said to be {said} microseconds stale, which is not in {least}..={most}; \
+             asked: {:?}",
+            question.request
+        )),
     }
 }
 

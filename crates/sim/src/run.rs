@@ -17,6 +17,7 @@ use lazybase_engine::manifest::Ddl;
 use lazybase_model::{Error, Result, Table};
 use parking_lot::Mutex;
 
+use crate::clock::Clocks;
 use crate::dice::Dice;
 use crate::life::{Life, Progress, Run, Tally, Trouble};
 use crate::marks::{Mark, Marks};
@@ -109,6 +110,7 @@ impl Cast {
             run: Arc::new(Run {
                 world,
                 model: Mutex::new(Model::new(story.tables.clone())),
+                clocks: Mutex::new(Clocks::default()),
                 strikes: Mutex::new(story.strikes),
                 wounds: Wounds::default(),
                 past: Arc::new(Past::default()),
@@ -330,12 +332,21 @@ impl Opening {
         if manifest.last_remapped > manifest.sorted_through {
             self.run.world.meet(Mark::RemappedAgain);
         }
+        let clock = self.read_clock(&instance);
+        let ahead_micros = match clock {
+            Ok(ahead) => ahead,
+            Err(what) => {
+                self.run.world.violate(what);
+                return None;
+            }
+        };
         let life = Arc::new(Life {
             run: self.run,
             number: self.number,
             draw: self.draw,
             store: self.store,
             instance,
+            ahead_micros,
             ledger,
             tables: Mutex::new(tables),
             maps,
@@ -373,8 +384,18 @@ impl Opening {
         Some(life)
     }
 
+    /// How far the database's clock is ahead of simulated time, in microseconds.
+    fn read_clock(&self, instance: &Instance) -> Result<i64, String> {
+        let world = &self.run.world;
+        let acknowledged = self.run.model.lock().last_acknowledged();
+        let (said, wall) = (instance.now_micros(), world.wall_ahead());
+        let mut clocks = self.run.clocks.lock();
+        clocks.opened(world.now(), said, wall, acknowledged)
+    }
+
     async fn try_open(&self) -> Result<Made> {
         let world = &self.run.world;
+        self.run.clocks.lock().begin(world.wall_ahead());
         let env = Env {
             clock: Arc::new(world.clone()),
             random: Arc::new(world.clone()),

@@ -183,6 +183,11 @@ impl World {
         state.steps_max = state.steps + more;
     }
 
+    /// How far the machine's clock is ahead of the time since the run began, in microseconds.
+    pub fn wall_ahead(&self) -> i64 {
+        self.0.state.lock().wall_offset_micros
+    }
+
     /// Moves the machine's clock, and nothing else.
     pub fn move_wall(&self, micros: i64) {
         self.0.state.lock().wall_offset_micros += micros;

@@ -226,7 +226,7 @@ impl Writing {
             Some(batch) => {
                 let mut model = self.life.run.model.lock();
                 if model.batch(batch).place.is_none() {
-                    model.send_again(batch, self.life.instance.now_micros());
+                    model.send_again(batch, self.life.clock_micros());
                 }
                 batch
             }
@@ -241,7 +241,7 @@ impl Writing {
     /// A new batch: of the ledger alone, or of other tables too.
     fn draw_batch(&self) -> usize {
         let mut me = self.me.lock();
-        let now = self.life.instance.now_micros();
+        let now = self.life.clock_micros();
         let tables = &self.life.run.story.tables;
         let shape = self.life.run.story.shape;
         let mut parts = Vec::new();
@@ -401,7 +401,7 @@ impl Writing {
                 return Ok(());
             }
             world.meet(Mark::BoundAgain);
-            let now = self.life.instance.now_micros();
+            let now = self.life.clock_micros();
             self.life.run.model.lock().send_again(batch, now);
         }
     }
@@ -429,7 +429,7 @@ impl Writing {
             Some(mark) => {
                 self.life.world().meet(Mark::MarkTold);
                 let horizon = Horizon::inside(mark.scu, mark.batches);
-                model.heard(batch, horizon, self.life.instance.now_micros())?;
+                model.heard(batch, horizon, self.life.clock_micros())?;
                 me.last += 1;
                 me.last_place = model.batch(batch).place;
                 me.pending = None;
@@ -624,7 +624,7 @@ impl Writing {
         world.note("heard", batch as u64, horizon.scu.0, || {
             format!("batch {batch} at {horizon}, duplicate: {}", done.duplicate)
         });
-        let now = self.life.instance.now_micros();
+        let now = self.life.clock_micros();
         let mut me = self.me.lock();
         let mut model = self.life.run.model.lock();
         if done.duplicate && !again {

@@ -40,6 +40,7 @@ planted! {
     HorizonShort "an answer lacks the last batch of its horizon",
     HorizonLong "an answer has a batch after its horizon",
     FloorIgnored "an answer may lie before its session's floor",
+    ClockByWall "the database's clock goes with the machine's, and not with elapsed time",
     BoundDoubled "an answer may be twice as stale as was asked",
     FilterBeforeReconcile "deletes are left out before sources are reconciled",
     TieReversed "of two changes of a key in an SCU the first counts last",

@@ -61,10 +61,16 @@ struct Expected {
     horizon: Horizon,
 }
 
-/// Reads all tables in every way and compares: what is done when everything is at rest.
-pub(crate) async fn compare_all(life: &Life, dice: &mut Dice, snapshot: &Snapshot) -> Answer<()> {
+/// Reads all tables in every way and compares: what is done when everything is at rest. The
+/// snapshot was asked for at `since`.
+pub(crate) async fn compare_all(
+    life: &Life,
+    dice: &mut Dice,
+    snapshot: &Snapshot,
+    since: Duration,
+) -> Answer<()> {
     for table in 0..life.maps.len() {
-        compare_one(life, dice, snapshot, table).await?;
+        compare_one(life, dice, snapshot, table, since).await?;
     }
     Ok(())
 }
@@ -75,11 +81,9 @@ pub(crate) async fn compare_one(
     dice: &mut Dice,
     snapshot: &Snapshot,
     table: usize,
+    since: Duration,
 ) -> Answer<()> {
-    let asked = Asked {
-        since: life.world().now(),
-        at: None,
-    };
+    let asked = Asked { since, at: None };
     for way in [Way::Scan, Way::Point, Way::View, Way::Map] {
         compare(life, dice, snapshot, table, way, asked).await?;
     }
@@ -119,6 +123,7 @@ fn expected(life: &Life, snapshot: &Snapshot, table: usize, asked: Asked) -> Ans
     let id = life.known(table).table.id;
     let definition = snapshot.definition(id);
     let definition = definition.map_err(|error| life.judge("a definition", since, error))?;
+    check_as_of(life, snapshot, since)?;
     let mut model = life.run.model.lock();
     let count = model.count_to(horizon);
     // What empties a table has a boundary of its own, right before its batch.
@@ -168,6 +173,26 @@ fn expected(life: &Life, snapshot: &Snapshot, table: usize, asked: Asked) -> Ans
         as_of_micros: snapshot.stamp().as_of_micros,
         horizon,
     })
+}
+
+/// The moment as of which an answer says to be true is one that it can be.
+fn check_as_of(life: &Life, snapshot: &Snapshot, since: Duration) -> Result<(), String> {
+    let (horizon, as_of) = (snapshot.horizon(), snapshot.stamp().as_of_micros);
+    let model = life.run.model.lock();
+    let (mut least, most) = model.as_of_between(horizon, life.clock_at(since));
+    // The catalogue may have changed right after an older boundary, or no more be known of what
+    // came after it.
+    if horizon.is_boundary() && horizon.scu < snapshot.manifest().sorted_through {
+        least = least.min(model.last_sent_to(horizon).unwrap_or(i64::MIN));
+    }
+    let most = most.min(life.clock_micros());
+    match (least..=most).contains(&as_of) {
+        true => Ok(()),
+        false => Err(format!(
+            "an answer at {horizon} is said to be true as of {as_of}, which is not in \
+             {least}..={most}"
+        )),
+    }
 }
 
 struct Comparing<'a> {
@@ -352,7 +377,7 @@ impl Comparing<'_> {
     /// A transaction sees its own changes, and nobody else does. Those that name keys that have no
     /// number yet are left out: they get one when it commits.
     async fn own_changes(&self, dice: &mut Dice) -> Answer<(Vec<OwnChanges>, Arc<Rows>)> {
-        let now = self.life.instance.now_micros();
+        let now = self.life.clock_micros();
         let mut rows = self.expected.rows.as_ref().clone();
         let mut buffered = Vec::new();
         for _ in 0..dice.between(1, 2) {

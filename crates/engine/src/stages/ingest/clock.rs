@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::env::Clock;
+use crate::env::planted::{Planted, is_planted};
 
 #[cfg(test)]
 mod tests;
@@ -41,6 +42,9 @@ impl CoordinatorClock {
 
     /// The time, in microseconds since 1970.
     pub fn now_micros(&self) -> i64 {
+        if is_planted(Planted::ClockByWall) {
+            return self.clock.wall_micros().max(self.base_micros);
+        }
         let elapsed = self.clock.monotonic().saturating_sub(self.base);
         let micros = i64::try_from(elapsed.as_micros()).unwrap_or(i64::MAX);
         self.base_micros.saturating_add(micros)
