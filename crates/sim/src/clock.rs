@@ -22,12 +22,16 @@ pub(crate) struct Clocks {
     /// No time was ever persisted by a clock that is further ahead of simulated time, from where
     /// the last one stood; nothing before the first opening.
     ahead_most: Option<i64>,
+    /// No clock of an earlier opening came further.
+    latest: Option<i64>,
 }
 
 impl Clocks {
     /// An opening begins on a machine whose clock is so far ahead. If it fails, it may have
     /// persisted a time all the same.
-    pub(crate) fn begin(&mut self, wall_ahead: i64) {
+    pub(crate) fn begin(&mut self, now: Duration, wall_ahead: i64) {
+        let came_to = self.ahead_most.map(|most| most + micros(now));
+        self.latest = self.latest.max(came_to);
         self.ahead_most = self.ahead_most.max(Some(wall_ahead));
     }
 
@@ -60,6 +64,13 @@ impl Clocks {
         }
         self.ahead_most = Some(ahead);
         Ok(ahead)
+    }
+
+    /// The latest that the database's clock may ever have said, in this life at `now_micros`: what
+    /// was let go by then stays so.
+    pub(crate) fn latest(&self, now_micros: i64) -> i64 {
+        self.latest
+            .map_or(now_micros, |latest| latest.max(now_micros))
     }
 }
 

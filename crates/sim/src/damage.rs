@@ -119,6 +119,22 @@ impl Life {
     /// Whether a table's rows can't be told without the files that an error names.
     pub(crate) fn needs(&self, table: usize, error: &Error) -> bool {
         let wounds = self.run.wounds.named(&format!("{error:?}"));
+        let needed = self.needed(table);
+        wounds.iter().any(|(_, view)| needed.contains(view))
+    }
+
+    /// Whether a file that a table's rows need was ever damaged for good.
+    pub(crate) fn is_struck(&self, table: usize) -> bool {
+        let needed = self.needed(table);
+        self.run
+            .wounds
+            .views()
+            .iter()
+            .any(|view| needed.contains(view))
+    }
+
+    /// The views whose files tell a table's rows.
+    fn needed(&self, table: usize) -> Vec<ViewId> {
         let draw = &self.run.story.tables[table];
         let has_ids = draw
             .columns
@@ -129,7 +145,6 @@ impl Life {
         // Numbers are given out in the order of all SCUs.
         let maps = self.maps.iter().flatten().filter(|_| has_ids);
         let maps = maps.map(|map| map.table.primary.id);
-        let needed: Vec<ViewId> = own.into_iter().chain(views).chain(maps).collect();
-        wounds.iter().any(|(_, view)| needed.contains(view))
+        own.into_iter().chain(views).chain(maps).collect()
     }
 }

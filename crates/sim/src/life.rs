@@ -242,6 +242,13 @@ impl Life {
         *self.rest.lock() = Some(self.world().now());
     }
 
+    /// Whether a whole file may have been taken for damaged for good: of late it was read with a
+    /// flipped bit, and again when it was read back.
+    pub(crate) fn may_have_misread(&self) -> bool {
+        let from = self.world().now().saturating_sub(FAULTS_ECHO);
+        self.run.past.flipped_since(from)
+    }
+
     /// Whether no fault explains any more what can't be read.
     pub(crate) fn is_quiet(&self) -> bool {
         !self.may_fail(self.world().now())

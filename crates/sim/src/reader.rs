@@ -9,6 +9,7 @@ use lazybase_engine::read::{ScanRequest, Snapshot};
 use lazybase_model::{ErrorKind, Freshness, Horizon, OnMiss, ScuNumber, TableId};
 use parking_lot::Mutex;
 
+use crate::clock::micros;
 use crate::dice::Dice;
 use crate::life::{Answer, Life, Trouble};
 use crate::marks::Mark;
@@ -232,26 +233,33 @@ impl Reading {
     }
 
     /// Whether a past must be kept: it was the newest one when the retention began, or came later.
+    /// Whatever fails, what led there is not let go before.
     fn is_kept(&self, question: &Question) -> bool {
-        let retention = self.life.run.story.settings.retention.as_micros() as i64;
-        let model = self.life.run.model.lock();
-        match question.request.at {
+        let now = self.life.clock_micros();
+        let now = self.life.run.clocks.lock().latest(now);
+        let began = now - micros(self.life.run.story.settings.retention);
+        let is_recent = match question.request.at {
+            // The next one was not complete yet when the retention began.
             Some(AsOf::Scu(scu)) => {
-                let now = self.life.clock_micros();
-                let next = model.last_sent(scu.next());
-                // What was let go stays so when the clock goes back.
-                let lives = &self.life.run.story.lives[..=self.life.number as usize];
-                let went_back = lives
-                    .iter()
-                    .any(|life| life.wall_micros < 0 || life.jump_micros < 0);
-                // Where files were damaged for good, pasts go that only a lost run led to.
-                next.is_some_and(|micros| micros > now - retention)
-                    && !went_back
-                    && !self.life.store.failed_since(Duration::ZERO)
-                    && self.life.run.wounds.is_empty()
+                let next = self.life.run.model.lock().last_sent(scu.next());
+                next.is_some_and(|sent| sent > began)
             }
-            _ => false,
-        }
+            Some(AsOf::Timestamp { micros }) => micros > began,
+            None => false,
+        };
+        is_recent && !self.may_be_lost(question)
+    }
+
+    /// Whether runs may be lost, and be gone, that alone led to a past of the tables asked for.
+    fn may_be_lost(&self, question: &Question) -> bool {
+        let is_struck = match question.request.tables {
+            None => !self.life.run.wounds.is_empty(),
+            Some(_) => {
+                let mut tables = question.tables.iter();
+                tables.any(|table| self.life.is_struck(*table))
+            }
+        };
+        is_struck || self.life.may_have_misread()
     }
 
     fn check_horizon(&self, question: &Question, snapshot: &Snapshot) -> Answer<()> {

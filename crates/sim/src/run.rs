@@ -395,7 +395,8 @@ impl Opening {
 
     async fn try_open(&self) -> Result<Made> {
         let world = &self.run.world;
-        self.run.clocks.lock().begin(world.wall_ahead());
+        let (now, wall) = (world.now(), world.wall_ahead());
+        self.run.clocks.lock().begin(now, wall);
         let env = Env {
             clock: Arc::new(world.clone()),
             random: Arc::new(world.clone()),

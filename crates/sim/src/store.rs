@@ -144,6 +144,11 @@ impl Wounds {
         !self.named(text).is_empty()
     }
 
+    /// The views of all files that were ever damaged.
+    pub fn views(&self) -> Vec<ViewId> {
+        self.0.lock().values().map(|wound| wound.view).collect()
+    }
+
     /// Whether no file was ever damaged.
     pub fn is_empty(&self) -> bool {
         self.0.lock().is_empty()

@@ -54,6 +54,7 @@ planted! {
     PredicateOnNewest "ended rows of the newest source are left out before it is reconciled",
     PinIgnored "files go that a snapshot still reads",
     LogPinIgnored "logs go that a snapshot still reads",
+    RetentionShort "pasts go that the retention keeps",
     ExpiredEarly "a merge drops rows that end later than its boundary",
     CombinedAsSet "a sum takes the last value alone",
     IdGivenTwice "the next number is now and then the last one again",

@@ -14,7 +14,7 @@ fn says(seconds: u32, ahead: i64) -> i64 {
 }
 
 fn opened(clocks: &mut Clocks, seconds: u32, said: i64, wall_ahead: i64) -> Result<i64, String> {
-    clocks.begin(wall_ahead);
+    clocks.begin(SECOND * seconds, wall_ahead);
     clocks.opened(SECOND * seconds, said, wall_ahead, None)
 }
 
@@ -52,7 +52,18 @@ fn where_the_machines_was_set_back_it_goes_on_from_a_time_that_was_persisted() {
 #[test]
 fn an_opening_that_failed_may_have_persisted_the_machines_time() {
     let mut clocks = Clocks::default();
-    clocks.begin(AHEAD);
+    clocks.begin(SECOND, AHEAD);
     let back = AHEAD - 2_000_000;
     assert_eq!(opened(&mut clocks, 2, says(2, AHEAD), back), Ok(AHEAD));
+}
+
+#[test]
+fn what_an_earlier_clock_came_to_is_not_forgotten() {
+    let mut clocks = Clocks::default();
+    opened(&mut clocks, 1, says(1, AHEAD), AHEAD).unwrap();
+    assert_eq!(clocks.latest(says(5, AHEAD)), says(5, AHEAD));
+    let lag = AHEAD - 500_000;
+    opened(&mut clocks, 9, says(9, lag), AHEAD - 3_600_000_000).unwrap();
+    assert_eq!(clocks.latest(says(9, lag)), says(9, AHEAD));
+    assert_eq!(clocks.latest(says(10, lag)), says(10, lag));
 }
