@@ -52,6 +52,8 @@ marks! {
     WallForward "the machine's clock was set forward at a restart",
     JumpedBack "the machine's clock was set back while the database ran",
     JumpedForward "the machine's clock was set forward while the database ran",
+    StoodStill "the machine's clock stood still while the database ran",
+    StoodInOpen "the machine's clock stood still while the database was opened",
     // Ways of recovering.
     OpenRefused "an opening failed under faults, and a later one did not",
     Closed "the database was closed and opened again",

@@ -265,6 +265,9 @@ async fn live(
     if life.draw.jump_micros != 0 {
         world.start("clock", Box::pin(jump(world.clone(), life.draw)));
     }
+    if !life.draw.stands.is_zero() {
+        world.start("clock", Box::pin(stand(world.clone(), life.draw)));
+    }
     while tasks.iter().any(|task| world.is_alive(*task)) {
         world.sleep(Duration::from_millis(2)).await;
     }
@@ -279,6 +282,13 @@ async fn jump(world: World, draw: LifeDraw) {
         true => Mark::JumpedBack,
         false => Mark::JumpedForward,
     });
+}
+
+/// The machine's clock stands still. Who asks how much time has passed is told, as ever.
+async fn stand(world: World, draw: LifeDraw) {
+    world.sleep(draw.stands_after).await;
+    world.stand_wall(draw.stands);
+    world.meet(Mark::StoodStill);
 }
 
 /// A life that begins.
@@ -389,6 +399,9 @@ impl Opening {
         let world = &self.run.world;
         let acknowledged = self.run.model.lock().last_acknowledged();
         let (said, wall) = (instance.now_micros(), world.wall_ahead());
+        if world.wall_stands() {
+            world.meet(Mark::StoodInOpen);
+        }
         let mut clocks = self.run.clocks.lock();
         clocks.opened(world.now(), said, wall, acknowledged)
     }

@@ -41,6 +41,7 @@ fn smaller(trim: &Trim) -> Vec<Trim> {
     with(&|trim| trim.faults = false);
     with(&|trim| trim.strikes = false);
     with(&|trim| trim.hangs = false);
+    with(&|trim| trim.stands = false);
     with(&|trim| trim.operator = false);
     with(&|trim| trim.lives = 1);
     with(&|trim| trim.lives = trim.lives.min(4).saturating_sub(1).max(1));

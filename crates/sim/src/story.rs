@@ -42,6 +42,8 @@ pub struct Trim {
     pub delays: bool,
     /// Whether attempts hang.
     pub hangs: bool,
+    /// Whether the machine's clock stands still now and then.
+    pub stands: bool,
     /// Whether tables are emptied.
     pub truncates: bool,
     /// Whether range partitions are dropped and added again.
@@ -74,6 +76,7 @@ impl Trim {
         strikes: true,
         delays: true,
         hangs: true,
+        stands: true,
         truncates: true,
         replaces: true,
         lives: 8,
@@ -129,6 +132,11 @@ pub struct LifeDraw {
     pub jump_micros: i64,
     /// See [`LifeDraw::jump_micros`].
     pub jump_after: Duration,
+    /// How long it stands still, if it does, and so long after the life began. It may stand longer
+    /// than the life lasts.
+    pub stands: Duration,
+    /// See [`LifeDraw::stands`].
+    pub stands_after: Duration,
     /// Whether the store fails in it.
     pub faults: bool,
     /// It ends so many answers after its beginning; none while it opens.
@@ -196,7 +204,12 @@ impl Story {
             writers: draw_writers(&mut Dice::of(seed, 12), trim),
             readers: (Dice::of(seed, 13).between(2, 3) as usize).min(trim.readers),
             rates,
-            lives: draw_lives(&mut Dice::of(seed, 15), shape, trim),
+            lives: draw_lives(
+                &mut Dice::of(seed, 15),
+                &mut Dice::of(seed, 26),
+                shape,
+                trim,
+            ),
             trim,
         }
     }
@@ -339,7 +352,7 @@ fn draw_hangs(dice: &mut Dice, rates: &mut Rates, settings: &mut Settings) {
     }
 }
 
-fn draw_lives(dice: &mut Dice, shape: Shape, trim: Trim) -> Vec<LifeDraw> {
+fn draw_lives(dice: &mut Dice, stands: &mut Dice, shape: Shape, trim: Trim) -> Vec<LifeDraw> {
     let count = match shape {
         Shape::Plain => *dice.weigh(&[(7, 2), (2, 3), (1, 4)]),
         Shape::Rich => dice.between(2, 4),
@@ -366,15 +379,27 @@ fn draw_lives(dice: &mut Dice, shape: Shape, trim: Trim) -> Vec<LifeDraw> {
                 unsynced: draw_unsynced(dice),
                 jump_micros: *dice.pick(&[0, 0, -3_600_000_000, -500_000, 700_000, 90_000_000]),
                 jump_after: Duration::from_millis(dice.between(1, 3_000)),
+                stands: Duration::ZERO,
+                stands_after: Duration::ZERO,
             }
         })
         .collect();
+    if trim.stands {
+        lives.iter_mut().for_each(|life| draw_stand(stands, life));
+    }
     if trim.lives < lives.len() {
         let last = lives.pop();
         lives.truncate(trim.lives.saturating_sub(1));
         lives.extend(last);
     }
     lives
+}
+
+/// In some lives the machine's clock stands still for a while.
+fn draw_stand(dice: &mut Dice, life: &mut LifeDraw) {
+    let millis = *dice.weigh(&[(6, 0), (1, 50), (1, 2_000), (1, 60_000)]);
+    life.stands = Duration::from_millis(millis);
+    life.stands_after = Duration::from_millis(dice.between(1, 1_500));
 }
 
 fn draw_unsynced(dice: &mut Dice) -> Unsynced {

@@ -76,6 +76,8 @@ struct State {
     numbers: Dice,
     now: Duration,
     wall_offset_micros: i64,
+    /// From when until when the machine's clock stands still.
+    stands: Option<(Duration, Duration)>,
     sleepers: BTreeMap<(Duration, u64), Waker>,
     slept: u64,
     tasks: Vec<Task>,
@@ -148,6 +150,7 @@ impl World {
                 numbers: Dice::of(seed, 2),
                 now: Duration::from_secs(1),
                 wall_offset_micros: WALL_MICROS_AT_START,
+                stands: None,
                 sleepers: BTreeMap::new(),
                 slept: 0,
                 tasks: Vec::new(),
@@ -185,7 +188,20 @@ impl World {
 
     /// How far the machine's clock is ahead of the time since the run began, in microseconds.
     pub fn wall_ahead(&self) -> i64 {
-        self.0.state.lock().wall_offset_micros
+        self.0.state.lock().wall_ahead()
+    }
+
+    /// Whether the machine's clock stands still.
+    pub fn wall_stands(&self) -> bool {
+        let state = self.0.state.lock();
+        state.stands.is_some_and(|(_, until)| state.now < until)
+    }
+
+    /// Lets the machine's clock stand still for so long, and then go on from there.
+    pub fn stand_wall(&self, lasting: Duration) {
+        let mut state = self.0.state.lock();
+        state.wall_offset_micros = state.wall_ahead();
+        state.stands = Some((state.now, state.now + lasting));
     }
 
     /// Moves the machine's clock, and nothing else.
@@ -456,6 +472,14 @@ fn wake_sleepers(mut state: MutexGuard<'_, State>) {
 }
 
 impl State {
+    /// How far the machine's clock is ahead of the time since the run began, in microseconds.
+    fn wall_ahead(&self) -> i64 {
+        let stood = self.stands.map_or(Duration::ZERO, |(since, until)| {
+            self.now.min(until).saturating_sub(since)
+        });
+        self.wall_offset_micros - stood.as_micros() as i64
+    }
+
     /// When the next sleeper wakes; nothing if nobody sleeps.
     fn next_moment(&self) -> Option<Duration> {
         let ((next, _), _) = self.sleepers.first_key_value()?;
@@ -515,7 +539,7 @@ impl Drop for Asleep<'_> {
 impl Clock for World {
     fn wall_micros(&self) -> i64 {
         let state = self.0.state.lock();
-        state.wall_offset_micros + state.now.as_micros() as i64
+        state.wall_ahead() + state.now.as_micros() as i64
     }
 
     fn monotonic(&self) -> Duration {

@@ -48,6 +48,7 @@ fn seeds_that_failed_later_do_not() {
         let trim = Trim {
             shape: Some(Shape::Rich),
             hangs: false,
+            stands: false,
             replaces: false,
             ..Trim::NOTHING
         };
@@ -71,9 +72,10 @@ fn a_duplicate_says_nothing_of_a_batch_in_doubt() {
     assert_eq!(outcome.violation, None);
 }
 
-/// What stories held before range partitions were replaced in them.
+/// What stories held before range partitions were replaced in them, and clocks stood still.
 const WITHOUT_REPLACED: Trim = Trim {
     replaces: false,
+    stands: false,
     ..Trim::NOTHING
 };
 
@@ -87,6 +89,7 @@ const FIRST: Trim = Trim {
     },
     strikes: false,
     hangs: false,
+    stands: false,
     replaces: false,
     ..Trim::NOTHING
 };

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lazybase_engine::env::Clock;
 use parking_lot::Mutex;
 
 use super::{Stopped, World};
@@ -75,4 +76,27 @@ fn nobody_sleeps_on_because_a_task_has_ended() {
         assert_eq!(world.run(std::future::pending()), Stopped::Stuck);
         assert_eq!(world.tasks(), Vec::<String>::new(), "seed {seed}");
     }
+}
+
+#[test]
+fn the_machines_clock_stands_still_and_goes_on_from_there() {
+    let world = World::new(1, false);
+    let second = Duration::from_secs(1);
+    let pass = |time: Duration| {
+        assert_eq!(world.run(world.sleep(time)), Stopped::Done);
+        (world.now(), world.wall_micros())
+    };
+    let (began, wall) = pass(second);
+    world.stand_wall(second * 3);
+    assert_eq!(pass(second), (began + second, wall));
+    // Who crashes finds it as it was.
+    world.crash();
+    assert!(world.wall_stands());
+    world.move_wall(-7);
+    assert_eq!(pass(second), (began + second * 2, wall - 7));
+    assert_eq!(pass(second * 2), (began + second * 4, wall - 7 + 1_000_000));
+    assert!(!world.wall_stands());
+    // Once more, before the last time is forgotten.
+    world.stand_wall(second);
+    assert_eq!(pass(second * 2), (began + second * 6, wall - 7 + 2_000_000));
 }
