@@ -1,9 +1,9 @@
-//! Mistakes that a simulation makes on purpose, to show that it would find them: a part of the
-//! world as every other, chosen when an environment is made.
+//! Mistakes that a simulation makes on purpose, to show that it would find them.
 //!
 //! They are compiled in by the feature `planted-faults` alone, which no release turns on; without
-//! it [`is_planted`] is `false` for the compiler, and nothing of them is left. A run is one thread,
-//! so the choice is the thread's.
+//! it [`is_planted`] is `false` for the compiler, and nothing of them is left. Which one is made is
+//! no part of an environment: a run is one thread, and what is planted in a thread holds for all
+//! that it runs, until another one or none is.
 
 /// Declares the faults with their names.
 macro_rules! planted {
