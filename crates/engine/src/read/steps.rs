@@ -5,7 +5,9 @@
 //! Pieces that overlap, directly or through others, form one cluster. Clusters are disjoint, so
 //! their steps follow each other in key order.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::scan::SourceDescription;
 use super::source::{Source, Stretch, intersection};
@@ -249,6 +251,7 @@ pub(super) fn sum_up(ranges: &[(Vec<Source>, Vec<ReadStep>, KeyRange)]) -> Sums 
         alone: 0,
         sources: Vec::new(),
     };
+    let mut counted = Counted::new();
     for (sources, steps, clip) in ranges {
         for step in steps {
             match step {
@@ -257,19 +260,40 @@ pub(super) fn sum_up(ranges: &[(Vec<Source>, Vec<ReadStep>, KeyRange)]) -> Sums 
             }
         }
         for source in sources {
-            describe(&mut sums, source, clip);
+            describe(&mut sums, &mut counted, source, clip);
         }
     }
     sums
 }
 
-fn describe(sums: &mut Sums, source: &Source, clip: &KeyRange) {
-    let (mut extents, mut all, mut bytes, mut rows) = (0, 0, 0, 0);
+/// The extents that earlier ranges found in each segment: one that reaches over several ranges is
+/// described once.
+type Counted<'s> = BTreeMap<(&'s str, &'s str, usize), Vec<Range<usize>>>;
+
+/// Tells segments of all sources apart: files by their names, chunks in memory by their place.
+fn identity(source: &Source, segment: usize) -> (&str, &str, usize) {
+    match source {
+        Source::Run { name, segments, .. } => {
+            (name.as_str(), segments[segment].meta().file.as_str(), 0)
+        }
+        Source::Memory { name, chunks, .. } => (name.as_str(), "", Arc::as_ptr(chunks).addr()),
+    }
+}
+
+fn describe<'s>(sums: &mut Sums, counted: &mut Counted<'s>, source: &'s Source, clip: &KeyRange) {
+    let (mut files, mut extents, mut all, mut bytes, mut rows) = (0, 0, 0, 0, 0);
     for segment in 0..segments(source) {
-        all += overlapping(source, segment, &KeyRange::default()).len();
-        for piece in overlapping(source, segment, clip) {
+        let inside = overlapping(source, segment, clip);
+        let before = counted.entry(identity(source, segment)).or_default();
+        if before.is_empty() {
+            files += 1;
+            all += overlapping(source, segment, &KeyRange::default()).len();
+        }
+        let is_new = |piece: &usize| !before.iter().any(|range| range.contains(piece));
+        extents += inside.clone().filter(is_new).count();
+        before.push(inside.clone());
+        for piece in inside {
             let (piece_rows, piece_bytes, _) = weigh(source, segment, piece);
-            extents += 1;
             rows += piece_rows;
             bytes += piece_bytes;
             sums.taken += weigh_in(source, segment, piece, clip);
@@ -283,15 +307,15 @@ fn describe(sums: &mut Sums, source: &Source, clip: &KeyRange) {
         .find(|known| known.name == source.name());
     match known {
         Some(known) => {
-            known.segments += segments(source);
+            known.segments += files;
             known.extents += extents;
-            known.extents_pruned += all - extents;
+            known.extents_pruned = known.extents_pruned + all - extents;
             known.bytes += bytes;
         }
         None => sums.sources.push(SourceDescription {
             stage: source.stage(),
             name: source.name().to_owned(),
-            segments: segments(source),
+            segments: files,
             extents,
             extents_pruned: all - extents,
             bytes,

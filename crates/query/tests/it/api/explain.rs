@@ -1,9 +1,15 @@
 //! EXPLAIN: what it shows of a read, and of a plan.
 
+use std::time::Duration;
+
 use arrow::array::AsArray;
 use arrow::datatypes::DataType;
+use lazybase_cluster::Settings;
+use lazybase_engine::segment::WriteOptions;
+use lazybase_query::{Database, Session};
 
 use super::{ask, database};
+use crate::{in_memory, rows};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn explain_shows_the_horizon_and_the_sources() {
@@ -151,4 +157,102 @@ async fn explain_does_what_its_options_say_and_shows_no_inner_names() {
         assert!(!plan.contains(inner) && !plan.contains("again"), "{plan:?}");
     }
     database.close().await.unwrap();
+}
+
+/// A table of 1,000 rows in some dozens of extents or row groups. Its keys are even; `n` has each
+/// number below 1,000 once, in another order.
+async fn in_small_extents(layout: &str) -> Database {
+    let database = in_memory(Settings {
+        seal_age: Duration::from_secs(3600),
+        write_options: WriteOptions {
+            extent_bytes: 1 << 10,
+            group_rows: 32,
+            group_bytes: 1 << 10,
+            ..WriteOptions::default()
+        },
+        ..Settings::default()
+    })
+    .await;
+    let made = format!(
+        "CREATE TABLE t (k INT PRIMARY KEY, n INT, v TEXT) WITH (layout = '{layout}');
+        INSERT INTO t SELECT x * 2, x * 7919 % 1000, md5(x::TEXT)
+            FROM generate_series(0, 999) AS s (x);
+        PAUSE STAGE AUTHORITY;
+        SETTLE TO SORTED"
+    );
+    database.session().execute(&made).await.unwrap();
+    database
+}
+
+/// What EXPLAIN says of the only source of a query: its stage, how many extents are read, of how
+/// many, and in how many segments. The leaf of the plan, if there is one, must say the same.
+async fn extents(session: &Session, sql: &str) -> (String, u64, u64, u64) {
+    let plan = rows(session, &format!("EXPLAIN {sql}")).await.concat();
+    let of_source = |line: &String| {
+        let (name, read) = line.split_once(": ")?;
+        let stage = name.split_whitespace().next()?.to_owned();
+        let (extents, rest) = read.split_once(" of ")?;
+        let (all, rest) = rest.split_once(" extents in ")?;
+        let (segments, _) = rest.split_once(" segment")?;
+        let number = |text: &str| text.parse::<u64>().ok();
+        Some((stage, number(extents)?, number(all)?, number(segments)?))
+    };
+    let sources: Vec<_> = plan.iter().filter_map(of_source).collect();
+    assert_eq!(sources.len(), 1, "{sql}: {plan:#?}");
+    let (stage, extents, all, segments) = sources[0].clone();
+    if let Some(leaf) = plan.iter().find(|line| line.contains("LazyScanExec")) {
+        let told = format!(", extents={extents} of {all}");
+        assert!(leaf.contains(&told), "{sql}: {plan:#?}");
+    }
+    (stage, extents, all, segments)
+}
+
+/// A predicate on the key leaves extents out, at every stage and in the order of a view too. One on
+/// other columns leaves out none: the newest version of a row, which it drops, hides older ones.
+#[tokio::test(flavor = "multi_thread")]
+async fn explain_tells_how_many_extents_a_predicate_leaves_out() {
+    for layout in ["scan", "point"] {
+        let database = in_small_extents(layout).await;
+        let session = database.session();
+        for (expected, settle) in [
+            ("sorted", "SETTLE TO SORTED"),
+            ("authority", "RESUME STAGE AUTHORITY; SETTLE"),
+        ] {
+            session.execute(settle).await.unwrap();
+            let (stage, every, all, _) = extents(&session, "SELECT v FROM t").await;
+            assert_eq!((stage.as_str(), every), (expected, all));
+            assert!(all >= 20, "{all}");
+            for (predicate, narrow, rows_left) in [
+                ("k BETWEEN 600 AND 798", true, "100"),
+                ("k >= 600 AND k < 800 AND n >= 0", true, "100"),
+                ("n BETWEEN 300 AND 399", false, "100"),
+                ("k < 600 OR n = 5", false, "301"),
+            ] {
+                let sql = format!("SELECT v FROM t WHERE {predicate}");
+                let (_, few, of_all, _) = extents(&session, &sql).await;
+                assert_eq!(of_all, all, "{sql}");
+                match narrow {
+                    true => assert!(0 < few && few <= all / 4, "{sql}: {few} of {all}"),
+                    false => assert_eq!(few, all, "{sql}"),
+                }
+                let count = format!("SELECT count(v) FROM t WHERE {predicate}");
+                assert_eq!(rows(&session, &count).await, [[rows_left]], "{sql}");
+            }
+            // A read of some keys has an extent for each, of files that count once.
+            for (list, few) in [("600", 1), ("0, 2, 4", 1), ("0, 1998", 2)] {
+                let sql = format!("SELECT v FROM t WHERE k IN ({list})");
+                let read = extents(&session, &sql).await;
+                assert_eq!(read, (expected.to_owned(), few, all, 1), "{sql}");
+            }
+        }
+        let view = "CREATE MATERIALIZED VIEW by_n AS SELECT n, k, v FROM t ORDER BY n, k; SETTLE";
+        session.execute(view).await.unwrap();
+        let sql = "SELECT v FROM t WHERE n BETWEEN 300 AND 399";
+        let plan = rows(&session, &format!("EXPLAIN {sql}")).await.concat();
+        let through = "a range of the key of view \"by_n\"";
+        assert!(plan.join("\n").contains(through), "{plan:#?}");
+        let (_, few, all, _) = extents(&session, sql).await;
+        assert!(0 < few && few <= all / 4, "{few} of {all}");
+        database.close().await.unwrap();
+    }
 }
