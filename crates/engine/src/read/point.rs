@@ -195,6 +195,7 @@ impl Snapshot {
             .open(&inner.reader.env, layout, meta, &inner.counters)
             .await?;
         let Some(extent) = segment.may_contain(key.as_bytes(), hash) else {
+            self.note_pruned(1);
             return Ok(None);
         };
         self.note_run(run);
@@ -225,6 +226,11 @@ impl Snapshot {
             RunKind::Base => opened.authority_runs += 1,
         }
         opened.newest_scu_opened = opened.newest_scu_opened.max(run.changes_through.0);
+    }
+
+    /// An index or a filter told that nothing in so many extents is wanted.
+    pub(super) fn note_pruned(&self, extents: u64) {
+        self.inner.opened.lock().extents_pruned += extents;
     }
 
     pub(super) fn note_unsorted(&self, scu: u64, batches: u32, sealed: bool) {

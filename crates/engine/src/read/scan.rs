@@ -433,6 +433,7 @@ fn assemble(
         avoids,
     } = pieces;
     let sums = steps::sum_up(&pieces);
+    snapshot.note_pruned(sums.pruned());
     let caching = snapshot.inner.reader.cache.has_room_for(sums.bytes);
     let plain = pieces
         .iter()

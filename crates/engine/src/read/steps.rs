@@ -241,6 +241,14 @@ pub(super) struct Sums {
     pub(super) sources: Vec<SourceDescription>,
 }
 
+impl Sums {
+    /// How many extents of the sources the ranges leave out.
+    pub(super) fn pruned(&self) -> u64 {
+        let sources = self.sources.iter();
+        sources.map(|source| source.extents_pruned as u64).sum()
+    }
+}
+
 /// Sums up steps: rows and bytes at most, and each source in words.
 pub(super) fn sum_up(ranges: &[(Vec<Source>, Vec<ReadStep>, KeyRange)]) -> Sums {
     let mut sums = Sums {

@@ -237,6 +237,9 @@ async fn explain_tells_how_many_extents_a_predicate_leaves_out() {
                 }
                 let count = format!("SELECT count(v) FROM t WHERE {predicate}");
                 assert_eq!(rows(&session, &count).await, [[rows_left]], "{sql}");
+                // What is counted for the metrics is the same.
+                let stamp = session.last_stamp().unwrap();
+                assert_eq!(stamp.sources.extents_pruned, all - few, "{sql}");
             }
             // A read of some keys has an extent for each, of files that count once.
             for (list, few) in [("600", 1), ("0, 2, 4", 1), ("0, 1998", 2)] {
@@ -244,6 +247,15 @@ async fn explain_tells_how_many_extents_a_predicate_leaves_out() {
                 let read = extents(&session, &sql).await;
                 assert_eq!(read, (expected.to_owned(), few, all, 1), "{sql}");
             }
+            // Of most keys that are not there a filter knows it.
+            let mut skipped = 0;
+            for key in (501..601).step_by(2) {
+                let sql = format!("SELECT v FROM t WHERE k = {key}");
+                assert!(rows(&session, &sql).await.is_empty(), "{sql}");
+                let sources = session.last_stamp().unwrap().sources;
+                skipped += sources.extents_pruned;
+            }
+            assert!((40..=50).contains(&skipped), "{skipped}");
         }
         let view = "CREATE MATERIALIZED VIEW by_n AS SELECT n, k, v FROM t ORDER BY n, k; SETTLE";
         session.execute(view).await.unwrap();
