@@ -126,6 +126,7 @@ struct Plan {
     /// Bytes that may still be written; None for no limit.
     space: Option<u64>,
     read_only: bool,
+    changes_until_read_only: Option<u64>,
     crashed: bool,
     changes_until_crash: Option<u64>,
 }
@@ -192,7 +193,14 @@ impl Faults {
 
     /// Refuses every change, or no longer.
     pub fn set_read_only(&self, read_only: bool) {
-        self.0.lock().read_only = read_only;
+        let mut plan = self.0.lock();
+        plan.read_only = read_only;
+        plan.changes_until_read_only = None;
+    }
+
+    /// After `changes` more operations that change the store, every change is refused.
+    pub fn read_only_after(&self, changes: u64) {
+        self.0.lock().changes_until_read_only = Some(changes);
     }
 
     /// From now on nothing works.
@@ -285,11 +293,20 @@ impl Plan {
         if operation.is_read() {
             return;
         }
-        match &mut self.changes_until_crash {
-            Some(0) => self.crashed = true,
-            Some(left) => *left -= 1,
-            None => {}
+        self.crashed |= is_due(&mut self.changes_until_crash);
+        self.read_only |= is_due(&mut self.changes_until_read_only);
+    }
+}
+
+/// Whether what was to happen after so many changes is due with this one.
+fn is_due(left: &mut Option<u64>) -> bool {
+    match left {
+        Some(0) => true,
+        Some(left) => {
+            *left -= 1;
+            false
         }
+        None => false,
     }
 }
 

@@ -192,6 +192,13 @@ fn read_only() {
     assert_eq!(world.read("a").unwrap(), "0123456789");
     world.faults.set_read_only(false);
     world.put("b").unwrap();
+    world.faults.read_only_after(1);
+    assert_eq!(world.read("a").unwrap(), "0123456789");
+    world.put("c").unwrap();
+    assert!(is_not_done(world.put("d"), false));
+    assert!(is_not_done(block_on(world.store.delete("a")), false));
+    world.faults.set_read_only(false);
+    world.put("d").unwrap();
 }
 
 #[test]
