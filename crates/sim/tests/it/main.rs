@@ -7,3 +7,4 @@ mod command;
 mod harness;
 mod planted;
 mod refusals;
+mod staleness;
