@@ -42,6 +42,7 @@ use crate::wall;
 use check::Check;
 use data::Source;
 use desk::Desk;
+use expected::Expected;
 use live::{View, say};
 use readers::{FlightKeys, Reader};
 use replay::{Rate, Replay};
@@ -64,6 +65,7 @@ pub(crate) async fn run(db: Option<PathBuf>, args: DemoArgs) -> Result<()> {
     let rate: Rate = args.rate.parse()?;
     let scu_age = args.scu_age.map_or(Ok(rate.scu_age()), positive_seconds)?;
     let source = Source::read(args.days)?;
+    let expected = expected::expected(&source)?;
     let folder = folder::prepare(args.dir.clone().or(db)).await?;
     say(&format!(
         "replaying {} of 2013 into {}",
@@ -78,7 +80,7 @@ pub(crate) async fn run(db: Option<PathBuf>, args: DemoArgs) -> Result<()> {
     if !args.keep {
         folder::mark_replaceable(&folder)?;
     }
-    let work = perform(&database, &source, rate, args.readers);
+    let work = perform(&database, &source, &expected, rate, args.readers);
     let outcome = tokio::select! {
         outcome = work => outcome,
         _ = tokio::signal::ctrl_c() => Err(failure::cancelled()),
@@ -106,9 +108,11 @@ fn positive_seconds(seconds: f64) -> Result<Duration> {
         .ok_or_else(|| Error::invalid(format!("--scu-age {seconds:?} is no number of seconds")))
 }
 
+/// Replays the source while readers ask, and holds the answers at the end to what is expected.
 async fn perform(
     database: &Database,
     source: &Source,
+    expected: &[Expected],
     rate: Rate,
     readers: usize,
 ) -> Result<Outcome> {
@@ -142,8 +146,7 @@ async fn perform(
     let settled = settle(database, &shared).await?.saturating_sub(replayed);
     sampler::look(database, &shared, &mut view);
     view.end();
-    let expected = expected::expected(source)?;
-    let checks = check::run(database, &expected, &desk).await?;
+    let checks = check::run(database, expected, &desk).await?;
     Ok(Outcome {
         shared,
         replayed,
@@ -299,3 +302,6 @@ fn checks_text(outcome: &Outcome) -> String {
     let line = |check: &&Check| format!("FAILED {}: {}", check.name, check.found);
     wrong.iter().map(line).collect::<Vec<_>>().join("\n")
 }
+
+#[cfg(test)]
+mod tests;
