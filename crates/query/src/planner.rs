@@ -4,19 +4,20 @@
 //! ```text
 //!   sqlparser's tree      sql_types, patterns, like_escapes, exists_values, lists of rows,
 //!        |                repeated_names, moment_calls, row_fields, recursive_terms, marks
-//!        | plan           unknowns, intervals: operators, where they have no common type
-//!   logical plan          analyzer: whole_rows, json_values, determined_groups, grouped_columns,
-//!        |                          ordered_inputs, own_orders, counted_sets, unknowns,
-//!        |                          constant_conditions, subquery_columns, certain_rows,
-//!        |                          single_rows, subquery_values, not_in, rows_around,
-//!        |                          dates_beside_numbers, recursive_terms, rounding,
-//!        |                          divisions, intervals, window_peers, meanings,
-//!        |                          exact_constants, fine_moments, equal_zeros, (its own),
-//!        |                          uuid_literals, bare_filters, intervals, spelt_moments,
-//!        |                          in_lists, casts, shown_spans, checked_integers, guards,
-//!        |                          series
-//!        |                optimizer: (its own), single_distinct, common_parts, day_bounds,
-//!        |                           checked_integers, guards
+//!        | plan           unknowns, intervals: operators, where they have no common type;
+//!        |                true_keys: what is in FROM
+//!   logical plan          analyzer: whole_rows, json_values, true_keys, determined_groups,
+//!        |                          grouped_columns, ordered_inputs, own_orders, counted_sets,
+//!        |                          unknowns, constant_conditions, subquery_columns,
+//!        |                          certain_rows, true_keys, single_rows, subquery_values,
+//!        |                          not_in, rows_around, dates_beside_numbers,
+//!        |                          recursive_terms, rounding, divisions, intervals,
+//!        |                          window_peers, meanings, exact_constants, fine_moments,
+//!        |                          equal_zeros, (its own), uuid_literals, bare_filters,
+//!        |                          intervals, spelt_moments, in_lists, casts, shown_spans,
+//!        |                          checked_integers, guards, series
+//!        |                optimizer: (its own), single_distinct, common_parts, true_keys,
+//!        |                           day_bounds, checked_integers, guards
 //!   physical plan         series, forgetful, open_filters, (its own), text_groups, whole_orders,
 //!                         patient_joins
 //!
@@ -99,6 +100,7 @@ mod text_functions;
 mod text_groups;
 pub(crate) mod time_zones;
 mod to_char;
+mod true_keys;
 mod type_names;
 mod unknowns;
 mod uuid_literals;
@@ -174,6 +176,7 @@ use sql_types::{StoredTypes, UuidOf};
 use subquery_columns::SUBQUERY_COLUMNS;
 use subquery_values::SUBQUERY_VALUES;
 use text_groups::TEXT_GROUPS;
+use true_keys::{KeysInFrom, TRUE_KEYS};
 use unknowns::{UNKNOWNS, UnknownOperands};
 
 pub(crate) use unknowns::parameter_types;
@@ -209,6 +212,7 @@ pub(crate) fn base(
     let before = [
         WHOLE_ROWS,
         JSON_VALUES,
+        TRUE_KEYS,
         DETERMINED_GROUPS,
         GROUPED_COLUMNS,
         ORDERED_INPUTS,
@@ -218,6 +222,7 @@ pub(crate) fn base(
         CONSTANT_CONDITIONS,
         SUBQUERY_COLUMNS,
         CERTAIN_ROWS,
+        TRUE_KEYS,
         SINGLE_ROWS,
         SUBQUERY_VALUES,
         NOT_IN,
@@ -255,17 +260,20 @@ pub(crate) fn base(
         .with_optimizer_rule(Arc::new(CHECKED_INTEGERS))
         .with_optimizer_rule(Arc::new(GUARDED_CONDITIONS))
         .with_type_planner(Arc::new(StoredTypes))
+        .with_relation_planners(vec![Arc::new(KeysInFrom)])
         .with_physical_optimizer_rules(physical_rules())
         .build();
     register(&mut state).map_err(|error| from_datafusion(&error, ""))?;
     Ok(state)
 }
 
-/// The planner's rules for logical plans, with two in the place of its own, and one behind that
+/// The planner's rules for logical plans, with some in the place of its own, and one behind that
 /// which computes constants.
 fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
-    let ours: [Arc<dyn OptimizerRule + Send + Sync>; 2] =
-        [single_distinct(), common_parts()].map(|rule| Arc::new(rule) as _);
+    let ours = [single_distinct(), common_parts()].into_iter();
+    let ours = ours.chain(true_keys::rules());
+    let ours = ours.map(|rule| -> Arc<dyn OptimizerRule + Send + Sync> { Arc::new(rule) });
+    let ours: Vec<_> = ours.collect();
     let mut rules = Vec::new();
     for rule in Optimizer::new().rules {
         let computes = rule.name() == "simplify_expressions";

@@ -12,6 +12,9 @@
 //!         t                                        t
 //! ```
 //!
+//! Nor does it determine the elements of `GROUP BY k, unnest(l) / 2`, which the planner takes for
+//! grouped by as well.
+//!
 //! A rule of the planner before its own; pure.
 
 use std::collections::HashSet;
@@ -99,7 +102,7 @@ fn fewer_groups(aggregate: &Aggregate, read: &HashSet<String>) -> Result<Option<
     };
     let grouped: HashSet<usize> = aggregate.group_expr.iter().filter_map(place).collect();
     let mut keys: HashSet<usize> = HashSet::new();
-    let mut determined: HashSet<usize> = HashSet::new();
+    let mut determined: HashSet<usize> = elements(&aggregate.input);
     for dependence in schema.functional_dependencies().iter() {
         let key = &dependence.source_indices;
         if !key.is_empty() && key.iter().all(|at| grouped.contains(at)) {
@@ -120,4 +123,16 @@ fn fewer_groups(aggregate: &Aggregate, read: &HashSet<String>) -> Result<Option<
     let input = Arc::clone(&aggregate.input);
     let fewer = Aggregate::try_new(input, needed, aggregate.aggr_expr.clone())?;
     Ok(Some(LogicalPlan::Aggregate(fewer)))
+}
+
+/// The places of the elements that lists right below give: whoever groups by some gives them a
+/// name, so that those under their own are there only because the planner took them for determined.
+fn elements(plan: &LogicalPlan) -> HashSet<usize> {
+    let LogicalPlan::Unnest(unnest) = plan else {
+        return HashSet::new();
+    };
+    let lists = &unnest.list_type_columns;
+    let places = unnest.dependency_indices.iter().enumerate();
+    let places = places.filter(|(_, from)| lists.iter().any(|(list, _)| list == *from));
+    places.map(|(at, _)| at).collect()
 }
