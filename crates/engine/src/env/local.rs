@@ -213,12 +213,7 @@ impl LocalStore {
         Ok(Self::over(disk, root, Some(lock), None))
     }
 
-    fn over(
-        disk: Disk,
-        root: &Path,
-        lock: Option<FolderLock>,
-        looks: Option<File>,
-    ) -> LocalStore {
+    fn over(disk: Disk, root: &Path, lock: Option<FolderLock>, looks: Option<File>) -> LocalStore {
         LocalStore(Arc::new(Shared {
             root: root.to_owned(),
             disk,
