@@ -14,9 +14,9 @@ use std::process::Command;
 use tokio_postgres::Client;
 
 use crate::Outcome;
-use crate::clients::{last, look_once};
 use crate::damage::{Damage, damage};
 use crate::history::Final;
+use crate::readers::{last, look_once};
 use crate::rounds::Torture;
 use crate::server::{Refused, copy_folder, start, timely};
 

@@ -19,7 +19,10 @@
 mod clients;
 mod damage;
 mod damaged;
+mod ends;
 mod history;
+mod readers;
+mod report;
 mod rounds;
 mod server;
 

@@ -1,6 +1,5 @@
 //! The rounds: what is done to the server, and when.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,66 +7,26 @@ use std::time::{Duration, Instant};
 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use serde::Serialize;
 use tokio::task::JoinHandle;
 use tokio_postgres::Client;
 
-use crate::clients::{Shared, TABLES, Writer, last, read};
+use crate::clients::{Shared, TABLES, Writer};
 use crate::damage::Disk;
-use crate::history::{Fate, Final, Register};
+use crate::ends::{End, Ends};
+use crate::history::{Fate, Final};
+use crate::readers::{last, read};
+use crate::report::Report;
 use crate::server::{Refused, Server, Signal, check_binary, copy_folder, start, timely};
 use crate::{Args, Outcome};
 
 /// Writers; every other one numbers its batches.
-const WRITERS: u32 = 4;
+pub(crate) const WRITERS: u32 = 4;
 /// Readers a round.
 const READERS: usize = 3;
-/// With fewer rounds nothing is asked of their kinds.
-const ROUNDS_JUDGED: u64 = 10;
 /// How long after a trouble batches may be refused.
 const RECOVERY_MAX: Duration = Duration::from_secs(20);
 /// How many violations are printed.
 const TOLD_MAX: usize = 20;
-
-/// How a round ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum End {
-    Kill,
-    FreezeAndGoOn,
-    FreezeAndKill,
-    FillAndGoOn,
-    FillAndKill,
-    Stop,
-}
-
-/// What was done, and what came of it.
-#[derive(Debug, Default, Serialize)]
-pub(crate) struct Report {
-    rounds: u32,
-    kills: u32,
-    freezes: u32,
-    fills: u32,
-    stops: u32,
-    pub(crate) read_only: u32,
-    /// Batches that had to be acknowledged after a trouble, and were.
-    recoveries: u32,
-    pub(crate) corruptions: u32,
-    pub(crate) corruptions_refused: u32,
-    pub(crate) corruptions_query_failed: u32,
-    pub(crate) corruptions_right: u32,
-    pub(crate) corruptions_healed: u32,
-    acknowledged: u64,
-    acknowledged_by: BTreeMap<Register, u64>,
-    unknown: u64,
-    refused: u64,
-    answers: u64,
-    slowest_start_ms: u64,
-    refusals: BTreeMap<String, u64>,
-    skipped: Vec<String>,
-    shortfalls: Vec<String>,
-    violations: usize,
-    seconds: u64,
-}
 
 /// A tortured database.
 pub(crate) struct Torture<'a> {
@@ -79,14 +38,13 @@ pub(crate) struct Torture<'a> {
     pub(crate) log: PathBuf,
     pub(crate) disk: Option<Disk>,
     pub(crate) dice: SmallRng,
+    ends: Ends,
     pub(crate) shared: Shared,
     writers: Vec<Writer>,
     /// Writes alone, where all must be well.
     probe: Writer,
     /// What was there at the last start.
     there: Final,
-    /// Answers of the readers, by their places in a round.
-    read: Vec<u64>,
     pub(crate) report: Report,
 }
 
@@ -121,8 +79,11 @@ pub(crate) async fn torture(args: &Args) -> Outcome<bool> {
             .collect(),
         probe: Writer::new(WRITERS + 1, false, args.seed),
         there: Final::new(),
-        read: vec![0; READERS],
-        report: Report::default(),
+        ends: Ends::of(disk.is_some()),
+        report: Report {
+            answers_by: vec![0; READERS],
+            ..Report::default()
+        },
         disk,
     };
     if torture.disk.is_none() {
@@ -169,7 +130,7 @@ impl Torture<'_> {
     fn tell(&mut self) -> Outcome<bool> {
         let violations = self.shared.violations.lock().clone();
         let shortfalls = match violations.is_empty() {
-            true => self.shortfalls(),
+            true => self.report.too_little(self.args),
             false => Vec::new(),
         };
         self.report.violations = violations.len();
@@ -212,35 +173,6 @@ impl Torture<'_> {
         Ok(())
     }
 
-    /// What was asked for and did not happen.
-    fn shortfalls(&self) -> Vec<String> {
-        let (report, args) = (&self.report, self.args);
-        let mut found = Vec::new();
-        let mut at_least = |what: &str, is: u64, wanted: u64| {
-            if is < wanted {
-                found.push(format!("{what}: {is}, not {wanted}"));
-            }
-        };
-        let rounds = u64::from(args.rounds);
-        at_least("rounds", report.rounds.into(), rounds);
-        let corruptions = u64::from(report.corruptions);
-        at_least("damaged files", corruptions, args.corruptions.into());
-        if rounds >= ROUNDS_JUDGED {
-            at_least("kills", report.kills.into(), 1);
-            at_least("stops", report.stops.into(), 1);
-            for (writer, acknowledged) in &report.acknowledged_by {
-                let what = format!("acknowledgements of writer {writer}");
-                at_least(&what, *acknowledged, rounds);
-            }
-            let writers = report.acknowledged_by.len() as u64;
-            at_least("writers with acknowledgements", writers, WRITERS.into());
-            for (reader, answers) in self.read.iter().enumerate() {
-                at_least(&format!("answers of reader {reader}"), *answers, rounds);
-            }
-        }
-        found
-    }
-
     /// Starts the server; all that must be there is, and nothing else.
     pub(crate) async fn start(&mut self) -> Outcome<Server> {
         let began = Instant::now();
@@ -276,7 +208,7 @@ impl Torture<'_> {
     /// One life of the server.
     async fn round(&mut self) -> Outcome<()> {
         let server = self.start().await?;
-        let end = self.draw_end();
+        let end = self.ends.draw(&mut self.dice);
         let over = Arc::new(AtomicBool::new(false));
         self.shared.trouble.store(false, Ordering::Relaxed);
         self.shared.ending.store(false, Ordering::Relaxed);
@@ -307,22 +239,10 @@ impl Torture<'_> {
             self.writers.push(timely("a writer's end", writer).await?);
         }
         for (at, reader) in reading.into_iter().enumerate() {
-            self.read[at] += timely("a reader's end", reader).await?;
+            self.report.answers_by[at] += timely("a reader's end", reader).await?;
         }
         timely("the operator's end", holding).await?;
         ended
-    }
-
-    fn draw_end(&mut self) -> End {
-        match self.dice.random_range(0..100) {
-            0..55 => End::Kill,
-            55..65 => End::FreezeAndGoOn,
-            65..75 => End::FreezeAndKill,
-            75..82 if self.disk.is_some() => End::FillAndGoOn,
-            82..87 if self.disk.is_some() => End::FillAndKill,
-            87..100 => End::Stop,
-            _ => End::Kill,
-        }
     }
 
     async fn end(&mut self, server: Server, end: End, over: &AtomicBool) -> Outcome<()> {
