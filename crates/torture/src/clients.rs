@@ -13,6 +13,7 @@ use tokio_postgres::{Client, Error, SimpleQueryMessage};
 
 use crate::history::{Fate, History, Horizon, Micros, Register, Write};
 use crate::server::connect;
+use crate::trouble::{Asked, Trouble};
 
 /// The tables of the test: registers, the paper's two rows that are zero together, a counter, and
 /// a secondary view.
@@ -36,8 +37,8 @@ pub(crate) struct Shared {
     pub(crate) history: Arc<Mutex<History>>,
     pub(crate) clock: Arc<Instant>,
     pub(crate) violations: Arc<Mutex<Vec<String>>>,
-    /// Whether errors are to be expected.
-    pub(crate) trouble: Arc<AtomicBool>,
+    /// What errors are to be expected of.
+    pub(crate) trouble: Arc<Mutex<Trouble>>,
     /// Whether the server is being ended: connections may break.
     pub(crate) ending: Arc<AtomicBool>,
     /// Horizons of answers, with when they were heard.
@@ -72,10 +73,17 @@ impl Shared {
         self.violations.lock().push(what);
     }
 
+    /// Nothing is wrong, and nobody ends the server.
+    pub(crate) fn calm(&self) {
+        self.ending.store(false, Ordering::Relaxed);
+        *self.trouble.lock() = Trouble::None;
+    }
+
     /// Notes an error: one that the server told, or a connection that broke.
-    pub(crate) fn refused(&self, what: &str, error: &Error) {
+    pub(crate) fn refused(&self, asked: Asked, what: &str, error: &Error) {
+        let is_ending = self.ending.load(Ordering::Relaxed);
         let Some(told) = error.as_db_error() else {
-            if !self.ending.load(Ordering::Relaxed) {
+            if !is_ending {
                 self.violated(format!(
                     "{what}: the connection broke without a cause: {error:?}"
                 ));
@@ -83,9 +91,11 @@ impl Shared {
             return;
         };
         let code = told.code().code().to_owned();
-        let expected = self.trouble.load(Ordering::Relaxed) && !code.starts_with("XX");
-        if !expected && code != "57P01" {
-            self.violated(format!("{what} failed without a cause: {code}: {told}"));
+        let trouble = *self.trouble.lock();
+        if !trouble.excuses(asked, &code, is_ending) {
+            self.violated(format!(
+                "{what} failed without a cause ({trouble:?}): {code}: {told}"
+            ));
         }
         *self.refusals.lock().entry(code).or_default() += 1;
     }
@@ -104,11 +114,11 @@ impl Shared {
     }
 
     /// Sends what has no answer; whether the connection is still of use.
-    pub(crate) async fn sent(&self, client: &Client, sql: &str) -> bool {
+    pub(crate) async fn sent(&self, asked: Asked, client: &Client, sql: &str) -> bool {
         match client.batch_execute(sql).await {
             Ok(()) => true,
             Err(error) => {
-                self.refused(sql, &error);
+                self.refused(asked, sql, &error);
                 false
             }
         }
@@ -174,7 +184,7 @@ impl Writer {
         };
         if self.numbered {
             let set = format!("SET lazybase.batch_number = {number}");
-            if !shared.sent(client, &set).await {
+            if !shared.sent(Asked::Write, client, &set).await {
                 return written(false, false);
             }
         }
@@ -184,7 +194,7 @@ impl Writer {
         let fate = match &done {
             Ok(()) => Fate::Acknowledged(shared.now()),
             Err(error) => {
-                shared.refused("a batch", error);
+                shared.refused(Asked::Write, "a batch", error);
                 fate_of(error)
             }
         };
@@ -193,7 +203,7 @@ impl Writer {
             return written(false, false);
         }
         if done.is_err() {
-            return written(false, shared.sent(client, "ROLLBACK").await);
+            return written(false, shared.sent(Asked::Read, client, "ROLLBACK").await);
         }
         if number.is_multiple_of(3) {
             note_token(client, shared, register, number).await;
@@ -205,7 +215,7 @@ impl Writer {
         let client = shared.connected(port).await?;
         if self.numbered {
             let set = format!("SET lazybase.producer = 'writer-{}'", self.register);
-            if !shared.sent(&client, &set).await {
+            if !shared.sent(Asked::Write, &client, &set).await {
                 return None;
             }
         }
@@ -257,7 +267,7 @@ async fn note_token(client: &Client, shared: &Shared, register: Register, number
             shared.tokens.lock().insert(register, (number, token));
         }
         Ok(None) => shared.violated("a write has no token".to_owned()),
-        Err(error) => shared.refused("SHOW", &error),
+        Err(error) => shared.refused(Asked::Read, "SHOW", &error),
     }
 }
 

@@ -25,6 +25,7 @@ mod readers;
 mod report;
 mod rounds;
 mod server;
+mod trouble;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -11,6 +11,7 @@ use tokio_postgres::{Client, Error, SimpleQueryMessage};
 
 use crate::clients::{Shared, note_of, shown};
 use crate::history::{Answer, Final, Horizon, Micros, Reached, Register};
+use crate::trouble::Asked;
 
 /// All of it in one query, so in one cut; in the last column, how many rows are not as they were
 /// written.
@@ -31,7 +32,10 @@ pub(crate) async fn read(shared: Shared, port: u16, over: Arc<AtomicBool>, seed:
     else {
         return answers;
     };
-    if !shared.sent(&past, "SET lazybase.monotonic = off").await {
+    if !shared
+        .sent(Asked::Read, &past, "SET lazybase.monotonic = off")
+        .await
+    {
         return answers;
     }
     let mut reader = Reader {
@@ -45,9 +49,9 @@ pub(crate) async fn read(shared: Shared, port: u16, over: Arc<AtomicBool>, seed:
         match reader.one().await {
             Ok(got) => answers += got,
             Err(error) => {
-                reader.shared.refused("a query", &error);
+                reader.shared.refused(Asked::Read, "a query", &error);
                 let broken = error.as_db_error().is_none();
-                if broken || !reader.shared.sent(&reader.client, "ROLLBACK").await {
+                if broken || !reader.rolled_back().await {
                     return answers;
                 }
             }
@@ -81,6 +85,16 @@ struct Ask {
 const HORIZONS_USED: Micros = 30_000_000;
 
 impl Reader {
+    /// Ends what failed; whether the connections are still of use.
+    async fn rolled_back(&self) -> bool {
+        for client in [&self.client, &self.past] {
+            if !self.shared.sent(Asked::Read, client, "ROLLBACK").await {
+                return false;
+            }
+        }
+        true
+    }
+
     /// One look, or two in a transaction; how many answers came.
     async fn one(&mut self) -> Result<u64, Error> {
         match self.dice.random_range(0..8) {

@@ -17,6 +17,7 @@ use crate::history::{Fate, Final};
 use crate::readers::{last, read};
 use crate::report::Report;
 use crate::server::{Refused, Server, Signal, check_binary, copy_folder, start, timely};
+use crate::trouble::{Asked, Trouble};
 use crate::{Args, Outcome};
 
 /// Writers; every other one numbers its batches.
@@ -210,8 +211,7 @@ impl Torture<'_> {
         let server = self.start().await?;
         let end = self.ends.draw(&mut self.dice);
         let over = Arc::new(AtomicBool::new(false));
-        self.shared.trouble.store(false, Ordering::Relaxed);
-        self.shared.ending.store(false, Ordering::Relaxed);
+        self.shared.calm();
         let writing: Vec<JoinHandle<Writer>> = std::mem::take(&mut self.writers)
             .into_iter()
             .map(|writer| {
@@ -255,7 +255,7 @@ impl Torture<'_> {
             }
             End::FillAndGoOn | End::FillAndKill => {
                 self.report.fills += 1;
-                self.shared.trouble.store(true, Ordering::Relaxed);
+                *self.shared.trouble.lock() = Trouble::Full;
                 let filler = self.disk.as_ref().map(Disk::fill).transpose()?;
                 let full = self.dice.random_range(100..1_500);
                 tokio::time::sleep(Duration::from_millis(full)).await;
@@ -351,8 +351,9 @@ async fn hold_stages(client: Client, shared: Shared, over: Arc<AtomicBool>, seed
     while !over.load(Ordering::Relaxed) {
         let stage = stages[dice.random_range(0..stages.len())];
         for what in ["PAUSE", "RESUME"] {
+            let text = format!("{what} STAGE {stage}");
             // Where the server has gone the round is over.
-            if !shared.sent(&client, &format!("{what} STAGE {stage}")).await && client.is_closed() {
+            if !shared.sent(Asked::Read, &client, &text).await && client.is_closed() {
                 return;
             }
             let pause = dice.random_range(0..300);

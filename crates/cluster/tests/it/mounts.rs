@@ -359,6 +359,7 @@ fn a_file_system_that_turns_read_only_refuses_writers_and_serves_readers() {
     assert!(doubtful.len() <= 1, "{doubtful:?}");
     for error in refused {
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        assert_eq!(error.sqlstate(), "53000", "{error}");
         assert!(error.message().contains("Read-only"), "{error}");
     }
     assert!(all_rows(&instance, &table) == load.rows());
