@@ -1,20 +1,15 @@
-//! What happens to files and disks: bytes that flip, files that are cut or lost, a disk that fills
-//! up or can only be read.
+//! What happens to files: bytes that flip, files that are cut or lost.
 
 use std::fmt;
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use rand::Rng;
 use rand::rngs::SmallRng;
 
 use crate::Outcome;
 use crate::server::files_below;
-
-/// What the small disk holds.
-const DISK_MEBIBYTES: u32 = 768;
 
 /// What was done to which file.
 pub(crate) struct Damage {
@@ -122,77 +117,6 @@ fn change(file: &Path, at: u64, byte: impl Fn(u8) -> u8) -> Outcome<()> {
     file.seek(SeekFrom::Start(at))?;
     file.write_all(&[byte(one[0])])?;
     Ok(())
-}
-
-/// A small file system of its own, in memory, if this user may make one.
-pub(crate) struct Disk {
-    place: PathBuf,
-}
-
-impl Disk {
-    /// Mounts one; `None` where that is not allowed.
-    pub(crate) fn mount(place: &Path) -> Outcome<Option<Disk>> {
-        std::fs::create_dir_all(place)?;
-        let size = format!("size={DISK_MEBIBYTES}m");
-        let args = ["-t", "tmpfs", "-o", &size, "none"];
-        let mounted = Command::new("mount").args(args).arg(place).output();
-        match mounted {
-            Ok(output) if output.status.success() => Ok(Some(Disk {
-                place: place.to_owned(),
-            })),
-            _ => Ok(None),
-        }
-    }
-
-    /// Whether it can be written from here on.
-    pub(crate) fn set_writable(&self, writable: bool) -> Outcome<()> {
-        let option = match writable {
-            true => "remount,rw",
-            false => "remount,ro",
-        };
-        let status = Command::new("mount")
-            .args(["-o", option])
-            .arg(&self.place)
-            .status()?;
-        match status.success() {
-            true => Ok(()),
-            false => Err(format!("mount -o {option} failed").into()),
-        }
-    }
-
-    /// Takes all space that is left; it is given back when the filler goes.
-    pub(crate) fn fill(&self) -> Outcome<Filler> {
-        let path = self.place.join("filler");
-        let mut file = File::create(&path)?;
-        let filler = Filler { path };
-        let chunk = vec![7; 1 << 20];
-        let mut length = chunk.len();
-        while length > 0 {
-            if file.write_all(&chunk[..length]).is_err() {
-                length /= 2;
-            }
-        }
-        Ok(filler)
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        // What is still open keeps it: then it goes with the last of those.
-        let _ = Command::new("umount").arg("-l").arg(&self.place).status();
-    }
-}
-
-/// A file that takes all space.
-pub(crate) struct Filler {
-    path: PathBuf,
-}
-
-impl Drop for Filler {
-    fn drop(&mut self) {
-        // Without it the disk stays full, and the next round tells.
-        let _ = std::fs::remove_file(&self.path);
-    }
 }
 
 #[cfg(test)]

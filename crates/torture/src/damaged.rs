@@ -9,7 +9,6 @@
 //! ```
 
 use std::path::Path;
-use std::process::Command;
 
 use tokio_postgres::Client;
 
@@ -18,7 +17,7 @@ use crate::damage::{Damage, damage};
 use crate::history::Final;
 use crate::readers::{last, look_once};
 use crate::rounds::Torture;
-use crate::server::{Refused, copy_folder, start, timely};
+use crate::server::{Refused, command, copy_folder, start, timely};
 
 /// What a damaged file led to.
 enum Found {
@@ -69,6 +68,9 @@ impl Torture<'_> {
             std::fs::remove_dir_all(&self.folder)?;
             copy_folder(&self.kept, &self.folder)?;
             std::fs::remove_dir_all(&self.kept)?;
+            if let Some(disk) = &self.disk {
+                disk.sync()?;
+            }
         }
         Ok(())
     }
@@ -219,11 +221,7 @@ impl Torture<'_> {
 }
 
 fn verified(binary: &Path, folder: &Path) -> Outcome<Verified> {
-    let checked = Command::new(binary)
-        .arg("--db")
-        .arg(folder)
-        .arg("verify")
-        .output()?;
+    let checked = command(binary, folder).arg("verify").output()?;
     let mut said = String::from_utf8_lossy(&checked.stdout).into_owned();
     said += &String::from_utf8_lossy(&checked.stderr);
     if said.contains("panicked at") || checked.status.code().is_none() {

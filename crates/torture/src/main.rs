@@ -19,6 +19,7 @@
 mod clients;
 mod damage;
 mod damaged;
+mod disk;
 mod ends;
 mod history;
 mod readers;

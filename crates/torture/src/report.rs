@@ -14,6 +14,8 @@ const ROUNDS_JUDGED: u64 = 10;
 /// What was done, and what came of it.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Report {
+    /// The kind of file system that the database lay on.
+    pub(crate) disk: &'static str,
     pub(crate) rounds: u32,
     pub(crate) kills: u32,
     pub(crate) freezes: u32,

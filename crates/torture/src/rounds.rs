@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use tokio_postgres::Client;
 
 use crate::clients::{Shared, TABLES, Writer};
-use crate::damage::Disk;
+use crate::disk::Disk;
 use crate::ends::{End, Ends};
 use crate::history::{Fate, Final};
 use crate::readers::{last, read};
@@ -82,13 +82,20 @@ pub(crate) async fn torture(args: &Args) -> Outcome<bool> {
         there: Final::new(),
         ends: Ends::of(disk.is_some()),
         report: Report {
+            disk: disk.as_ref().map_or("none", Disk::kind),
             answers_by: vec![0; READERS],
             ..Report::default()
         },
         disk,
     };
-    if torture.disk.is_none() {
-        let skipped = "full and read-only disks: a file system can't be mounted here";
+    let skipped = match torture.report.disk {
+        "none" => "full and read-only disks: a file system can't be mounted here",
+        "tmpfs" => {
+            "disks that fail: ext4 in a file can't be mounted here, so the disk is in memory"
+        }
+        _ => "",
+    };
+    if !skipped.is_empty() {
         torture.report.skipped.push(skipped.to_owned());
     }
     if let Err(error) = torture.rounds(began).await {

@@ -80,6 +80,15 @@ pub(crate) struct Server {
 #[derive(Debug)]
 pub(crate) struct Refused(pub(crate) String);
 
+/// The program over a folder. Its log files are small: a life begins some, and a full disk is felt at
+/// once.
+pub(crate) fn command(binary: &Path, folder: &Path) -> Command {
+    let mut command = Command::new(binary);
+    command.env("LAZYBASE_LOG_FILE_BYTES", "256 KiB");
+    command.arg("--db").arg(folder);
+    command
+}
+
 /// Starts a server over a folder, and waits until it is ready; what it says goes to `log` too.
 ///
 /// # Errors
@@ -87,9 +96,7 @@ pub(crate) struct Refused(pub(crate) String);
 pub(crate) fn start(binary: &Path, folder: &Path, log: &Path) -> Outcome<Result<Server, Refused>> {
     let mut log = File::options().create(true).append(true).open(log)?;
     writeln!(log, "--- a start")?;
-    let mut child = Command::new(binary)
-        .arg("--db")
-        .arg(folder)
+    let mut child = command(binary, folder)
         .args([
             "serve",
             "--pg-listen",
