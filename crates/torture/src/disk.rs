@@ -5,11 +5,17 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use crate::Outcome;
 
 /// What the small disk holds.
 const DISK_MEBIBYTES: u64 = 768;
+/// How often it is tried again while somebody has a file open, and how long is waited before.
+const BUSY_TRIES: u32 = 250;
+const BUSY_PAUSE: Duration = Duration::from_millis(20);
+/// What e2fsck says with its exit status: nothing was wrong, or all that was is mended.
+const MENDED: [i32; 3] = [0, 1, 2];
 
 /// A small file system, until it is dropped.
 pub(crate) struct Disk {
@@ -52,6 +58,58 @@ impl Disk {
             false => "remount,ro",
         };
         run("mount", &["-o", option], &[&self.place])
+    }
+
+    /// Has it read alone by whoever opens a file from now on, until the cover goes. Where a file is
+    /// open for writing (the log is) the disk itself can't be made so: it is mounted once more over
+    /// its own place. What is open can be written; nothing can be made, renamed or removed.
+    pub(crate) fn cover(&self) -> Outcome<Cover> {
+        let place = &*self.place;
+        run("mount", &["--bind", "-o", "ro"], &[place, place])?;
+        let cover = Cover {
+            place: self.place.clone(),
+        };
+        match File::create(self.filler()) {
+            Err(_) => Ok(cover),
+            Ok(_) => Err("mount --bind -o ro does not keep anybody from writing".into()),
+        }
+    }
+
+    /// Whether it can fail.
+    pub(crate) fn can_fail(&self) -> bool {
+        self.image.is_some()
+    }
+
+    /// Has the kernel do what it does when a disk fails: nothing can be written any more, not even
+    /// what is on its way, until the disk is mended.
+    pub(crate) fn fail(&self) -> Outcome<()> {
+        run("mount", &["-o", "remount,abort"], &[&self.place])
+    }
+
+    /// Checks and mounts a disk that failed, once nobody has a file of it: what was not synced may
+    /// be gone.
+    pub(crate) async fn mend(&self) -> Outcome<()> {
+        let Some(image) = &self.image else {
+            return Err("only a disk that is in a file can be mended".into());
+        };
+        let mut tries = 0;
+        while let Err(error) = run("umount", &[], &[&self.place]) {
+            tries += 1;
+            if tries > BUSY_TRIES {
+                return Err(error);
+            }
+            tokio::time::sleep(BUSY_PAUSE).await;
+        }
+        let checked = Command::new("e2fsck").arg("-y").arg(image).output()?;
+        let mended = checked
+            .status
+            .code()
+            .is_some_and(|code| MENDED.contains(&code));
+        if !mended {
+            let said = String::from_utf8_lossy(&checked.stdout);
+            return Err(format!("e2fsck ended with {}: {said}", checked.status).into());
+        }
+        run("mount", &["-o", "loop"], &[image, &self.place])
     }
 
     /// Makes durable what is there: files that were copied are not, and a database counts on its
@@ -121,6 +179,18 @@ impl Drop for Filler {
     fn drop(&mut self) {
         // Without it the disk stays full, and the next round tells.
         let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// What keeps a disk from being written by whoever opens a file.
+pub(crate) struct Cover {
+    place: PathBuf,
+}
+
+impl Drop for Cover {
+    fn drop(&mut self) {
+        // Files that were opened through it stay open. Where it stays, no batch comes through.
+        let _ = run("umount", &["-l"], &[&self.place]);
     }
 }
 

@@ -11,22 +11,45 @@ pub(crate) enum End {
     FreezeAndKill,
     FillAndGoOn,
     FillAndKill,
+    /// Files can only be read for a while.
+    ReadOnlyAndGoOn,
+    ReadOnlyAndKill,
+    /// The disk fails for good.
+    FailAndKill,
     Stop,
 }
 
 /// Each of them, and how often it comes beside the others.
-const ENDS: [(End, u32); 6] = [
-    (End::Kill, 55),
-    (End::FreezeAndGoOn, 10),
-    (End::FreezeAndKill, 10),
-    (End::FillAndGoOn, 7),
-    (End::FillAndKill, 5),
+const ENDS: [(End, u32); 9] = [
+    (End::Kill, 44),
+    (End::FreezeAndGoOn, 8),
+    (End::FreezeAndKill, 8),
+    (End::FillAndGoOn, 6),
+    (End::FillAndKill, 4),
+    (End::ReadOnlyAndGoOn, 6),
+    (End::ReadOnlyAndKill, 4),
+    (End::FailAndKill, 7),
     (End::Stop, 13),
 ];
 
+/// What can be done to the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum DiskCan {
+    /// There is none of our own.
+    Nothing,
+    /// It can be filled, and read alone.
+    Refuse,
+    Fail,
+}
+
 impl End {
-    fn needs_disk(self) -> bool {
-        matches!(self, End::FillAndGoOn | End::FillAndKill)
+    fn needs(self) -> DiskCan {
+        match self {
+            End::Kill | End::FreezeAndGoOn | End::FreezeAndKill | End::Stop => DiskCan::Nothing,
+            End::FillAndGoOn | End::FillAndKill => DiskCan::Refuse,
+            End::ReadOnlyAndGoOn | End::ReadOnlyAndKill => DiskCan::Refuse,
+            End::FailAndKill => DiskCan::Fail,
+        }
     }
 }
 
@@ -37,11 +60,9 @@ pub(crate) struct Ends {
 }
 
 impl Ends {
-    /// Those that can be had where there is a disk of our own, or none.
-    pub(crate) fn of(has_disk: bool) -> Ends {
-        let possible = ENDS
-            .into_iter()
-            .filter(|(end, _)| has_disk || !end.needs_disk());
+    /// Those that can be had.
+    pub(crate) fn of(disk: DiskCan) -> Ends {
+        let possible = ENDS.into_iter().filter(|(end, _)| end.needs() <= disk);
         let possible: Vec<_> = possible.collect();
         Ends {
             due: possible.iter().map(|(end, _)| *end).collect(),
@@ -74,7 +95,7 @@ mod tests {
     use rand::SeedableRng;
     use rand::rngs::SmallRng;
 
-    use super::{End, Ends};
+    use super::{DiskCan, End, Ends};
 
     fn drawn(ends: &mut Ends, count: usize) -> Vec<End> {
         let mut dice = SmallRng::seed_from_u64(7);
@@ -83,7 +104,7 @@ mod tests {
 
     #[test]
     fn each_end_comes_before_any_comes_again() {
-        let mut ends = Ends::of(true);
+        let mut ends = Ends::of(DiskCan::Fail);
         let possible = ends.possible.len();
         let first: BTreeSet<End> = drawn(&mut ends, possible).into_iter().collect();
         assert_eq!(first.len(), possible);
@@ -92,8 +113,10 @@ mod tests {
     }
 
     #[test]
-    fn without_a_disk_nothing_is_done_to_one() {
-        let drawn = drawn(&mut Ends::of(false), 1_000);
-        assert!(!drawn.iter().any(|end| end.needs_disk()), "{drawn:?}");
+    fn nothing_is_done_that_the_disk_can_not() {
+        for disk in [DiskCan::Nothing, DiskCan::Refuse] {
+            let drawn = drawn(&mut Ends::of(disk), 1_000);
+            assert!(drawn.iter().all(|end| end.needs() <= disk), "{drawn:?}");
+        }
     }
 }

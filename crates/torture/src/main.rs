@@ -2,8 +2,9 @@
 //! full disks and damaged files; and a judge that trusts nothing but what the clients saw.
 //!
 //! ```text
-//!   round: start -> writers, readers, stages held and let go -> kill | freeze | fill | stop
-//!   between rounds: damage a copy's worth of files, start, ask, put back | read-only disk
+//!   round: start -> writers, readers, stages held and let go
+//!          -> kill | freeze | full disk | read-only disk | failing disk | stop
+//!   between rounds: damage a file, start, ask, put all back | no start on a read-only disk
 //!   at the end: all that is there -> the history's violations
 //! ```
 //!
@@ -43,7 +44,7 @@ pub(crate) struct Args {
     /// The program.
     #[arg(long, default_value = "target/debug/lazybase")]
     binary: PathBuf,
-    /// How many rounds: each ends by a kill, a freeze, a full disk or a stop.
+    /// How many rounds: each ends by a kill, a freeze, a disk that refuses or fails, or a stop.
     #[arg(long, default_value_t = 30)]
     rounds: u32,
     /// How many files are damaged, one at a time, between rounds.

@@ -21,7 +21,12 @@ pub(crate) struct Report {
     pub(crate) freezes: u32,
     pub(crate) fills: u32,
     pub(crate) stops: u32,
+    /// Starts on a disk that could only be read, which were refused.
     pub(crate) read_only: u32,
+    /// Lives in which the disk could only be read for a while.
+    pub(crate) read_only_lives: u32,
+    /// Lives in which the disk failed.
+    pub(crate) failed_disks: u32,
     /// Batches that had to be acknowledged after a trouble, and were.
     pub(crate) recoveries: u32,
     pub(crate) corruptions: u32,

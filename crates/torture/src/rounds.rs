@@ -1,5 +1,6 @@
 //! The rounds: what is done to the server, and when.
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +13,7 @@ use tokio_postgres::Client;
 
 use crate::clients::{Shared, TABLES, Writer};
 use crate::disk::Disk;
-use crate::ends::{End, Ends};
+use crate::ends::{DiskCan, End, Ends};
 use crate::history::{Fate, Final};
 use crate::readers::{last, read};
 use crate::report::Report;
@@ -80,7 +81,11 @@ pub(crate) async fn torture(args: &Args) -> Outcome<bool> {
             .collect(),
         probe: Writer::new(WRITERS + 1, false, args.seed),
         there: Final::new(),
-        ends: Ends::of(disk.is_some()),
+        ends: Ends::of(match &disk {
+            None => DiskCan::Nothing,
+            Some(disk) if disk.can_fail() => DiskCan::Fail,
+            Some(_) => DiskCan::Refuse,
+        }),
         report: Report {
             disk: disk.as_ref().map_or("none", Disk::kind),
             answers_by: vec![0; READERS],
@@ -238,8 +243,7 @@ impl Torture<'_> {
             Arc::clone(&over),
             self.dice.random(),
         ));
-        let millis = self.dice.random_range(50..1_200);
-        tokio::time::sleep(Duration::from_millis(millis)).await;
+        self.wait(50..1_200).await;
         let ended = self.end(server, end, &over).await;
         over.store(true, Ordering::Relaxed);
         for writer in writing {
@@ -254,35 +258,45 @@ impl Torture<'_> {
 
     async fn end(&mut self, server: Server, end: End, over: &AtomicBool) -> Outcome<()> {
         match end {
+            End::Kill => return self.kill(server),
+            End::Stop => {}
             End::FreezeAndGoOn | End::FreezeAndKill => {
                 self.report.freezes += 1;
                 server.signal(Signal::Stop)?;
-                let frozen = self.dice.random_range(20..1_500);
-                tokio::time::sleep(Duration::from_millis(frozen)).await;
+                self.wait(20..1_500).await;
+                if end == End::FreezeAndKill {
+                    return self.kill(server);
+                }
+                server.signal(Signal::Continue)?;
             }
             End::FillAndGoOn | End::FillAndKill => {
                 self.report.fills += 1;
                 *self.shared.trouble.lock() = Trouble::Full;
-                let filler = self.disk.as_ref().map(Disk::fill).transpose()?;
-                let full = self.dice.random_range(100..1_500);
-                tokio::time::sleep(Duration::from_millis(full)).await;
+                let filler = self.disk()?.fill()?;
+                self.wait(100..1_200).await;
                 if end == End::FillAndKill {
-                    self.report.kills += 1;
-                    self.shared.ending.store(true, Ordering::Relaxed);
-                    return server.kill();
+                    return self.kill(server);
                 }
                 drop(filler);
             }
-            End::Kill | End::Stop => {}
-        }
-        match end {
-            End::Kill | End::FreezeAndKill => {
-                self.report.kills += 1;
-                self.shared.ending.store(true, Ordering::Relaxed);
-                return server.kill();
+            End::ReadOnlyAndGoOn | End::ReadOnlyAndKill => {
+                self.report.read_only_lives += 1;
+                *self.shared.trouble.lock() = Trouble::ReadOnly;
+                let cover = self.disk()?.cover()?;
+                self.wait(100..1_200).await;
+                if end == End::ReadOnlyAndKill {
+                    return self.kill(server);
+                }
+                drop(cover);
             }
-            End::FreezeAndGoOn => server.signal(Signal::Continue)?,
-            _ => {}
+            End::FailAndKill => {
+                self.report.failed_disks += 1;
+                *self.shared.trouble.lock() = Trouble::ReadOnly;
+                self.disk()?.fail()?;
+                self.wait(100..1_200).await;
+                self.kill(server)?;
+                return self.disk()?.mend().await;
+            }
         }
         if end != End::Stop {
             // It goes on as if nothing had been.
@@ -293,6 +307,23 @@ impl Torture<'_> {
         self.shared.ending.store(true, Ordering::Relaxed);
         self.report.stops += 1;
         server.stop().await
+    }
+
+    fn kill(&mut self, server: Server) -> Outcome<()> {
+        self.report.kills += 1;
+        self.shared.ending.store(true, Ordering::Relaxed);
+        server.kill()
+    }
+
+    async fn wait(&mut self, millis: Range<u64>) {
+        let millis = self.dice.random_range(millis);
+        tokio::time::sleep(Duration::from_millis(millis)).await;
+    }
+
+    fn disk(&self) -> Outcome<&Disk> {
+        self.disk
+            .as_ref()
+            .ok_or_else(|| "there is no disk of our own".into())
     }
 
     /// A batch must be acknowledged once there is nothing any more that keeps it.

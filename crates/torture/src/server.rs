@@ -80,8 +80,8 @@ pub(crate) struct Server {
 #[derive(Debug)]
 pub(crate) struct Refused(pub(crate) String);
 
-/// The program over a folder. Its log files are small: a life begins some, and a full disk is felt at
-/// once.
+/// The program over a folder. Its log files are small: a life begins some, and a full disk is felt
+/// at once.
 pub(crate) fn command(binary: &Path, folder: &Path) -> Command {
     let mut command = Command::new(binary);
     command.env("LAZYBASE_LOG_FILE_BYTES", "256 KiB");
