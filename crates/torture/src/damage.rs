@@ -11,6 +11,14 @@ use rand::rngs::SmallRng;
 use crate::Outcome;
 use crate::server::files_below;
 
+/// How the database was left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ended {
+    Stopped,
+    /// With batches that were acknowledged and not sealed.
+    Killed,
+}
+
 /// What was done to which file.
 pub(crate) struct Damage {
     /// The file's own name.
@@ -61,8 +69,8 @@ impl fmt::Display for Damage {
     }
 }
 
-/// Damages one file of a closed database.
-pub(crate) fn damage(folder: &Path, dice: &mut SmallRng) -> Outcome<Damage> {
+/// Damages one file of a database that nobody has open.
+pub(crate) fn damage(folder: &Path, ended: Ended, dice: &mut SmallRng) -> Outcome<Damage> {
     let files = files_below(folder)?;
     let mut damageable = Vec::new();
     for file in files {
@@ -79,13 +87,10 @@ pub(crate) fn damage(folder: &Path, dice: &mut SmallRng) -> Outcome<Damage> {
     let file = &damageable[dice.random_range(0..damageable.len())];
     let bytes = file.metadata()?.len();
     let at = dice.random_range(0..bytes);
+    // More than one flipped bit in what the last commits wrote, a power cut leaves too.
+    let may_be_torn = ended == Ended::Killed && file.extension().is_some_and(|end| end == "log");
     let done = match dice.random_range(0..10) {
-        0..5 => {
-            let bit = dice.random_range(0..8);
-            change(file, at, |byte| byte ^ (1 << bit))?;
-            format!("a flipped bit at {at}")
-        }
-        5..7 => {
+        5..7 if !may_be_torn => {
             let end = (at + 512).min(bytes);
             for at in at..end {
                 change(file, at, |_| 0)?;
@@ -96,9 +101,14 @@ pub(crate) fn damage(folder: &Path, dice: &mut SmallRng) -> Outcome<Damage> {
             OpenOptions::new().write(true).open(file)?.set_len(at)?;
             format!("cut at {at} of {bytes}")
         }
-        _ => {
+        9 => {
             std::fs::remove_file(file)?;
             "lost".to_owned()
+        }
+        _ => {
+            let bit = dice.random_range(0..8);
+            change(file, at, |byte| byte ^ (1 << bit))?;
+            format!("a flipped bit at {at}")
         }
     };
     let name = file.file_name().unwrap_or_default();
@@ -126,7 +136,7 @@ mod tests {
     use rand::SeedableRng;
     use rand::rngs::SmallRng;
 
-    use super::{Damage, damage};
+    use super::{Damage, Ended, damage};
 
     fn folder_of(files: &[&str]) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
@@ -146,13 +156,33 @@ mod tests {
         let mut lost = 0;
         for _ in 0..50 {
             std::fs::write(&file, [7; 2_000]).unwrap();
-            let done = damage(folder.path(), &mut dice).unwrap();
+            let done = damage(folder.path(), Ended::Stopped, &mut dice).unwrap();
             let was_there = file.exists();
             assert_eq!(done.remove(folder.path()).unwrap(), was_there, "{done}");
             assert!(!file.exists(), "{done}");
             lost += u32::from(!was_there);
         }
         assert!(0 < lost && lost < 50, "{lost}");
+    }
+
+    #[test]
+    fn a_log_that_was_being_written_gets_no_damage_that_a_power_cut_leaves_too() {
+        for (ended, file) in [
+            (Ended::Killed, "log/1.log"),
+            (Ended::Killed, "segments/ab.ext"),
+            (Ended::Stopped, "log/1.log"),
+        ] {
+            let folder = folder_of(&[file]);
+            let mut dice = SmallRng::seed_from_u64(1);
+            let mut zeros = 0;
+            for _ in 0..50 {
+                std::fs::write(folder.path().join(file), [7; 2_000]).unwrap();
+                let done = damage(folder.path(), ended, &mut dice).unwrap();
+                zeros += u32::from(done.to_string().contains("zeros"));
+            }
+            let is_torn = ended == Ended::Killed && file.ends_with("log");
+            assert_eq!(zeros == 0, is_torn, "{ended:?}, {file}");
+        }
     }
 
     #[test]

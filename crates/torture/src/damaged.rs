@@ -2,10 +2,11 @@
 //! `verify` names the file, and whether it is whole afterwards.
 //!
 //! ```text
-//!   stop -> copy aside -> damage -> start, ask, kill -> verify -> start, ask, kill -> verify
-//!                                                        |                             |
-//!                                                  names the file              nothing is left
-//!                                                  where it is missed          where it said so
+//!   stop | write, kill -> copy aside -> damage
+//!   -> start, ask, kill -> verify -> start, ask, kill -> verify
+//!                            |                             |
+//!                      names the file              nothing is left
+//!                      where it is missed          where it said so
 //! ```
 
 use std::path::Path;
@@ -13,7 +14,7 @@ use std::path::Path;
 use tokio_postgres::Client;
 
 use crate::Outcome;
-use crate::damage::{Damage, damage};
+use crate::damage::{Damage, Ended, damage};
 use crate::history::Final;
 use crate::readers::{last, look_once};
 use crate::rounds::Torture;
@@ -45,25 +46,24 @@ impl Verified {
 }
 
 impl Torture<'_> {
-    /// Damages one file, and looks what comes of it; then puts everything back.
+    /// Damages one file, and looks what comes of it; then puts everything back. Every other time
+    /// the database was killed before, in the middle of an SCU.
     pub(crate) async fn corrupt(&mut self) -> Outcome<()> {
-        let server = self.start().await?;
-        let client = timely("a connection", server.connect()).await?;
-        let (there, wrong) = timely("all rows", last(&client)).await?;
-        wrong
-            .into_iter()
-            .for_each(|what| self.shared.violated(what));
-        drop(client);
-        server.stop().await?;
+        let ended = match self.report.corruptions % 2 {
+            0 => Ended::Stopped,
+            _ => Ended::Killed,
+        };
+        let there = self.leave(ended).await?;
         copy_folder(&self.folder, &self.kept)?;
-        let done = damage(&self.folder, &mut self.dice)?;
-        let told = |what: String| format!("after damage ({done}): {what}");
+        let done = damage(&self.folder, ended, &mut self.dice)?;
+        let told = |what: String| format!("after damage ({done}, {ended:?}): {what}");
         match self.look_at_damage(&done, &there).await {
             Ok(None) => {}
             Ok(Some(what)) => self.shared.violated(told(what)),
             Err(error) => self.shared.violated(told(error.to_string())),
         }
         self.report.corruptions += 1;
+        self.report.corruptions_after_kills += u32::from(ended == Ended::Killed);
         if self.shared.violations.lock().is_empty() {
             std::fs::remove_dir_all(&self.folder)?;
             copy_folder(&self.kept, &self.folder)?;
@@ -73,6 +73,25 @@ impl Torture<'_> {
             }
         }
         Ok(())
+    }
+
+    /// A life that ends so; what it leaves.
+    async fn leave(&mut self, ended: Ended) -> Outcome<Final> {
+        let server = self.start().await?;
+        if ended == Ended::Killed {
+            self.write_some(&server).await?;
+        }
+        let client = timely("a connection", server.connect()).await?;
+        let (there, wrong) = timely("all rows", last(&client)).await?;
+        wrong
+            .into_iter()
+            .for_each(|what| self.shared.violated(what));
+        drop(client);
+        match ended {
+            Ended::Stopped => server.stop().await?,
+            Ended::Killed => server.kill()?,
+        }
+        Ok(there)
     }
 
     /// What is wrong with a database that has this damage.

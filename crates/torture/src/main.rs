@@ -47,7 +47,7 @@ pub(crate) struct Args {
     /// How many rounds: each ends by a kill, a freeze, a disk that refuses or fails, or a stop.
     #[arg(long, default_value_t = 30)]
     rounds: u32,
-    /// How many files are damaged, one at a time, between rounds.
+    /// How many files are damaged, one at a time, between rounds: after a stop, or after a kill.
     #[arg(long, default_value_t = 15)]
     corruptions: u32,
     /// What the choices are drawn from.

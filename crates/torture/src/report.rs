@@ -30,6 +30,8 @@ pub(crate) struct Report {
     /// Batches that had to be acknowledged after a trouble, and were.
     pub(crate) recoveries: u32,
     pub(crate) corruptions: u32,
+    /// Those of databases that had been killed.
+    pub(crate) corruptions_after_kills: u32,
     pub(crate) corruptions_refused: u32,
     pub(crate) corruptions_query_failed: u32,
     pub(crate) corruptions_right: u32,
@@ -62,6 +64,9 @@ impl Report {
         at_least("rounds", self.rounds.into(), rounds);
         let corruptions = u64::from(self.corruptions);
         at_least("damaged files", corruptions, args.corruptions.into());
+        let killed = self.corruptions_after_kills.into();
+        let half = u64::from(args.corruptions / 2);
+        at_least("damaged files of killed databases", killed, half);
         if rounds >= ROUNDS_JUDGED {
             at_least("kills", self.kills.into(), 1);
             at_least("stops", self.stops.into(), 1);

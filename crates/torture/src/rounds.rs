@@ -27,6 +27,8 @@ pub(crate) const WRITERS: u32 = 4;
 const READERS: usize = 3;
 /// How long after a trouble batches may be refused.
 const RECOVERY_MAX: Duration = Duration::from_secs(20);
+/// How many batches are left unsealed at most before a kill.
+const UNSEALED_MAX: u32 = 12;
 /// How many violations are printed.
 const TOLD_MAX: usize = 20;
 
@@ -324,6 +326,21 @@ impl Torture<'_> {
         self.disk
             .as_ref()
             .ok_or_else(|| "there is no disk of our own".into())
+    }
+
+    /// Some batches, where all is well.
+    pub(crate) async fn write_some(&mut self, server: &Server) -> Outcome<()> {
+        self.shared.calm();
+        let session = self.probe.session(&self.shared, server.port()).await;
+        let client = session.ok_or("a connection is refused")?;
+        for _ in 0..self.dice.random_range(1..=UNSEALED_MAX) {
+            let written = self.probe.write_one(&client, &self.shared);
+            let written = async { Outcome::Ok(written.await) };
+            if !timely("a batch", written).await?.acknowledged {
+                return Err("a batch is refused, and nothing is wrong".into());
+            }
+        }
+        Ok(())
     }
 
     /// A batch must be acknowledged once there is nothing any more that keeps it.
