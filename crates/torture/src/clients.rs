@@ -39,6 +39,8 @@ pub(crate) struct Shared {
     pub(crate) violations: Arc<Mutex<Vec<String>>>,
     /// What errors are to be expected of.
     pub(crate) trouble: Arc<Mutex<Trouble>>,
+    /// Whether stages may not be held: somebody waits for all of them.
+    pub(crate) settling: Arc<AtomicBool>,
     /// Whether the server is being ended: connections may break.
     pub(crate) ending: Arc<AtomicBool>,
     /// Horizons of answers, with when they were heard.
@@ -57,6 +59,7 @@ impl Shared {
             clock: Arc::new(Instant::now()),
             violations: Arc::default(),
             trouble: Arc::default(),
+            settling: Arc::default(),
             ending: Arc::default(),
             horizons: Arc::default(),
             tokens: Arc::default(),
@@ -75,6 +78,7 @@ impl Shared {
 
     /// Nothing is wrong, and nobody ends the server.
     pub(crate) fn calm(&self) {
+        self.settling.store(false, Ordering::Relaxed);
         self.ending.store(false, Ordering::Relaxed);
         *self.trouble.lock() = Trouble::None;
     }
@@ -125,9 +129,14 @@ impl Shared {
     }
 }
 
+/// The SQLSTATE of an error that the server told.
+pub(crate) fn code_of(error: &Error) -> Option<&str> {
+    error.as_db_error().map(|told| told.code().code())
+}
+
 /// What became of a statement that failed.
 fn fate_of(error: &Error) -> Fate {
-    match error.as_db_error().map(|told| told.code().code()) {
+    match code_of(error) {
         // Nobody can tell, or the server went.
         None | Some("40003" | "08006" | "57P01" | "57P02") => Fate::Unknown,
         Some(_) => Fate::Refused,

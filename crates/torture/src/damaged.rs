@@ -14,6 +14,7 @@ use std::path::Path;
 use tokio_postgres::Client;
 
 use crate::Outcome;
+use crate::clients::code_of;
 use crate::damage::{Damage, Ended, damage};
 use crate::history::Final;
 use crate::readers::{last, look_once};
@@ -176,7 +177,7 @@ impl Torture<'_> {
             match look_once(client, &self.shared, bound).await {
                 Ok(true) => {}
                 Ok(false) => return Found::Wrong("an answer is torn".to_owned()),
-                Err(error) => match error.as_db_error().map(|told| told.code().code()) {
+                Err(error) => match code_of(&error) {
                     Some("XX001") => failed = true,
                     code => return Found::Wrong(format!("a query failed: {code:?}: {error:?}")),
                 },
@@ -187,7 +188,7 @@ impl Torture<'_> {
             Ok((_, wrong)) => {
                 return Found::Wrong(format!("other rows are there than before: {wrong:?}"));
             }
-            Err(error) => match error.as_db_error().map(|told| told.code().code()) {
+            Err(error) => match code_of(&error) {
                 Some("XX001") => failed = true,
                 code => return Found::Wrong(format!("a query failed: {code:?}: {error:?}")),
             },

@@ -11,6 +11,9 @@ use crate::rounds::WRITERS;
 /// With fewer rounds nothing is asked of their kinds.
 const ROUNDS_JUDGED: u64 = 10;
 
+/// In so many rounds one merge to the authority is the least that is asked.
+const ROUNDS_A_MERGE: u64 = 10;
+
 /// What was done, and what came of it.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Report {
@@ -29,6 +32,8 @@ pub(crate) struct Report {
     pub(crate) failed_disks: u32,
     /// Batches that had to be acknowledged after a trouble, and were.
     pub(crate) recoveries: u32,
+    /// Runs of the authority that merges made between rounds' beginnings.
+    pub(crate) merges_to_authority: u64,
     pub(crate) corruptions: u32,
     /// Those of databases that had been killed.
     pub(crate) corruptions_after_kills: u32,
@@ -70,6 +75,8 @@ impl Report {
         if rounds >= ROUNDS_JUDGED {
             at_least("kills", self.kills.into(), 1);
             at_least("stops", self.stops.into(), 1);
+            let merges = self.merges_to_authority;
+            at_least("merges to the authority", merges, rounds / ROUNDS_A_MERGE);
             for (writer, acknowledged) in &self.acknowledged_by {
                 let what = format!("acknowledgements of writer {writer}");
                 at_least(&what, *acknowledged, rounds);

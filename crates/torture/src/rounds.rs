@@ -1,5 +1,6 @@
 //! The rounds: what is done to the server, and when.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,9 +10,9 @@ use std::time::{Duration, Instant};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use tokio::task::JoinHandle;
-use tokio_postgres::Client;
+use tokio_postgres::{Client, SimpleQueryMessage};
 
-use crate::clients::{Shared, TABLES, Writer};
+use crate::clients::{Shared, TABLES, Writer, code_of};
 use crate::disk::Disk;
 use crate::ends::{DiskCan, End, Ends};
 use crate::history::{Fate, Final};
@@ -27,6 +28,8 @@ pub(crate) const WRITERS: u32 = 4;
 const READERS: usize = 3;
 /// How long after a trouble batches may be refused.
 const RECOVERY_MAX: Duration = Duration::from_secs(20);
+/// The SQLSTATE of what waits for a stage that is held.
+const PAUSED: &str = "55000";
 /// How many batches are left unsealed at most before a kill.
 const UNSEALED_MAX: u32 = 12;
 /// How many violations are printed.
@@ -49,6 +52,8 @@ pub(crate) struct Torture<'a> {
     probe: Writer,
     /// What was there at the last start.
     there: Final,
+    /// Runs of the authority that were there at any start.
+    merged: BTreeSet<u64>,
     pub(crate) report: Report,
 }
 
@@ -83,6 +88,7 @@ pub(crate) async fn torture(args: &Args) -> Outcome<bool> {
             .collect(),
         probe: Writer::new(WRITERS + 1, false, args.seed),
         there: Final::new(),
+        merged: BTreeSet::new(),
         ends: Ends::of(match &disk {
             None => DiskCan::Nothing,
             Some(disk) if disk.can_fail() => DiskCan::Fail,
@@ -198,6 +204,9 @@ impl Torture<'_> {
                 let (there, mut wrong) = timely("all rows", last(&client)).await?;
                 let took = began.elapsed().as_millis() as u64;
                 self.report.slowest_start_ms = self.report.slowest_start_ms.max(took);
+                let runs = timely("the runs", authority_runs(&client)).await?;
+                self.merged.extend(runs);
+                self.report.merges_to_authority = self.merged.len() as u64;
                 wrong.extend(self.shared.history.lock().lost_or_invented(&there));
                 for (register, numbers) in &self.there {
                     let gone: Vec<_> = match there.get(register) {
@@ -239,7 +248,7 @@ impl Torture<'_> {
                 tokio::spawn(read(shared, server.port(), over, self.dice.random()))
             })
             .collect();
-        let holding = tokio::spawn(hold_stages(
+        let operating = tokio::spawn(operate(
             timely("a connection", server.connect()).await?,
             self.shared.clone(),
             Arc::clone(&over),
@@ -254,7 +263,7 @@ impl Torture<'_> {
         for (at, reader) in reading.into_iter().enumerate() {
             self.report.answers_by[at] += timely("a reader's end", reader).await?;
         }
-        timely("the operator's end", holding).await?;
+        timely("the operator's end", operating).await?;
         ended
     }
 
@@ -304,6 +313,7 @@ impl Torture<'_> {
             // It goes on as if nothing had been.
             tokio::time::sleep(Duration::from_millis(400)).await;
             self.write_again(&server).await?;
+            self.settle_again(&server).await?;
         }
         over.store(true, Ordering::Relaxed);
         self.shared.ending.store(true, Ordering::Relaxed);
@@ -360,6 +370,26 @@ impl Torture<'_> {
         Err(format!("nothing is acknowledged {RECOVERY_MAX:?} after the trouble has gone").into())
     }
 
+    /// What was acknowledged comes to the authority, whatever failed before.
+    async fn settle_again(&mut self, server: &Server) -> Outcome<()> {
+        self.shared.settling.store(true, Ordering::Relaxed);
+        let client = timely("a connection", server.connect()).await?;
+        let began = Instant::now();
+        loop {
+            let settled = async { Outcome::Ok(client.batch_execute("SETTLE").await) };
+            match timely("SETTLE", settled).await? {
+                Ok(()) => return Ok(()),
+                // A stage that is held is let go soon.
+                Err(error) if code_of(&error) == Some(PAUSED) && began.elapsed() < RECOVERY_MAX => {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+                Err(error) => {
+                    return Err(format!("SETTLE after the trouble has gone: {error:?}").into());
+                }
+            }
+        }
+    }
+
     /// Holds all that the clients saw to what is there at the end.
     async fn judge(&mut self) -> Outcome<()> {
         if self.shared.violations.lock().is_empty() {
@@ -399,20 +429,46 @@ impl Torture<'_> {
     }
 }
 
-/// Holds stages of the pipeline for a while, so that reads meet data at all of them.
-async fn hold_stages(client: Client, shared: Shared, over: Arc<AtomicBool>, seed: u64) {
+/// The runs of the authority that have rows.
+async fn authority_runs(client: &Client) -> Result<Vec<u64>, tokio_postgres::Error> {
+    let text = "SELECT run FROM lazybase.runs WHERE stage = 'authority' AND rows > 0";
+    let rows = client.simple_query(text).await?;
+    let runs = rows.iter().filter_map(|row| match row {
+        SimpleQueryMessage::Row(row) => row.get(0)?.parse().ok(),
+        _ => None,
+    });
+    Ok(runs.collect())
+}
+
+/// Holds stages of the pipeline for a while, so that reads meet data at all of them; and now and
+/// then has all of it come to the authority, which by itself takes longer than most lives.
+async fn operate(client: Client, shared: Shared, over: Arc<AtomicBool>, seed: u64) {
     let mut dice = SmallRng::seed_from_u64(seed);
     let stages = ["SORT", "MERGE", "AUTHORITY"];
     while !over.load(Ordering::Relaxed) {
         let stage = stages[dice.random_range(0..stages.len())];
-        for what in ["PAUSE", "RESUME"] {
-            let text = format!("{what} STAGE {stage}");
+        let asked = if shared.settling.load(Ordering::Relaxed) {
+            vec![]
+        } else if dice.random_range(0..3) == 0 {
+            vec![(Asked::Write, "SETTLE".to_owned())]
+        } else {
+            vec![
+                (Asked::Read, format!("PAUSE STAGE {stage}")),
+                (Asked::Read, format!("RESUME STAGE {stage}")),
+            ]
+        };
+        for (asked, text) in asked {
             // Where the server has gone the round is over.
-            if !shared.sent(Asked::Read, &client, &text).await && client.is_closed() {
+            if !shared.sent(asked, &client, &text).await && client.is_closed() {
                 return;
             }
-            let pause = dice.random_range(0..300);
-            tokio::time::sleep(Duration::from_millis(pause)).await;
+            rest(&mut dice).await;
         }
+        rest(&mut dice).await;
     }
+}
+
+async fn rest(dice: &mut SmallRng) {
+    let millis = dice.random_range(0..200);
+    tokio::time::sleep(Duration::from_millis(millis)).await;
 }
