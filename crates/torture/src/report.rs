@@ -75,6 +75,16 @@ impl Report {
         if rounds >= ROUNDS_JUDGED {
             at_least("kills", self.kills.into(), 1);
             at_least("stops", self.stops.into(), 1);
+            at_least("freezes", self.freezes.into(), 1);
+            if args.require_disk {
+                at_least("full disks", self.fills.into(), 1);
+                let refused = self.read_only.into();
+                at_least("starts on a read-only disk", refused, 1);
+                let lives = self.read_only_lives.into();
+                at_least("lives on a read-only disk", lives, 1);
+                let failed = u64::from(self.disk == "ext4");
+                at_least("disks that failed", self.failed_disks.into(), failed);
+            }
             let merges = self.merges_to_authority;
             at_least("merges to the authority", merges, rounds / ROUNDS_A_MERGE);
             for (writer, acknowledged) in &self.acknowledged_by {
@@ -88,5 +98,101 @@ impl Report {
             }
         }
         found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use clap::Parser;
+
+    use super::Report;
+    use crate::Args;
+
+    /// What is enough for sixty rounds and forty damaged files on an ext4.
+    fn enough() -> Report {
+        Report {
+            disk: "ext4",
+            rounds: 60,
+            kills: 1,
+            freezes: 1,
+            fills: 1,
+            stops: 1,
+            read_only: 1,
+            read_only_lives: 1,
+            failed_disks: 1,
+            merges_to_authority: 6,
+            corruptions: 40,
+            corruptions_after_kills: 20,
+            acknowledged_by: BTreeMap::from([(1, 60), (2, 60), (3, 60), (4, 60)]),
+            answers_by: vec![60; 3],
+            ..Report::default()
+        }
+    }
+
+    fn too_little(more: &[&str], change: impl FnOnce(&mut Report)) -> String {
+        let mut report = enough();
+        change(&mut report);
+        let given = ["torture", "--rounds", "60", "--corruptions", "40"];
+        let args = Args::parse_from(given.into_iter().chain(more.iter().copied()));
+        report.too_little(&args).join("; ")
+    }
+
+    #[test]
+    fn enough_is_enough() {
+        assert_eq!(too_little(&["--require-disk"], |_| {}), "");
+    }
+
+    #[test]
+    fn all_that_is_asked_for_is_missed() {
+        let missed: [(&str, fn(&mut Report)); 8] = [
+            ("rounds: 59, not 60", |report| report.rounds = 59),
+            ("damaged files: 39", |report| report.corruptions = 39),
+            ("killed databases: 19", |report| {
+                report.corruptions_after_kills = 19;
+            }),
+            ("kills: 0", |report| report.kills = 0),
+            ("stops: 0", |report| report.stops = 0),
+            ("freezes: 0", |report| report.freezes = 0),
+            ("merges to the authority: 5", |report| {
+                report.merges_to_authority = 5;
+            }),
+            ("answers of reader 2: 59", |report| {
+                report.answers_by[2] = 59
+            }),
+        ];
+        for (what, change) in missed {
+            let found = too_little(&[], change);
+            assert!(found.contains(what), "{what}: {found:?}");
+        }
+        let found = too_little(&[], |report| {
+            report.acknowledged_by.remove(&3);
+        });
+        assert!(
+            found.contains("writers with acknowledgements: 3"),
+            "{found}"
+        );
+    }
+
+    #[test]
+    fn what_needs_a_disk_is_missed_where_one_was_asked_for() {
+        let missed: [(&str, fn(&mut Report)); 4] = [
+            ("full disks: 0", |report| report.fills = 0),
+            ("starts on a read-only disk: 0", |report| {
+                report.read_only = 0
+            }),
+            ("lives on a read-only disk: 0", |report| {
+                report.read_only_lives = 0;
+            }),
+            ("disks that failed: 0", |report| report.failed_disks = 0),
+        ];
+        for (what, change) in missed {
+            assert_eq!(too_little(&[], change), "");
+            let found = too_little(&["--require-disk"], change);
+            assert!(found.contains(what), "{what}: {found:?}");
+        }
+        let in_memory = |report: &mut Report| (report.disk, report.failed_disks) = ("tmpfs", 0);
+        assert_eq!(too_little(&["--require-disk"], in_memory), "");
     }
 }
