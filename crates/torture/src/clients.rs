@@ -13,23 +13,11 @@ use tokio_postgres::{Client, Error, SimpleQueryMessage};
 
 use crate::history::{Fate, History, Horizon, Micros, Register, Write};
 use crate::server::connect;
+use crate::tables::batch;
 use crate::trouble::{Asked, Trouble};
 
-/// The tables of the test: registers, the paper's two rows that are zero together, a counter, and
-/// a secondary view.
-pub(crate) const TABLES: &str = "
-    CREATE TABLE IF NOT EXISTS registers (
-        register INT, number BIGINT, note TEXT, PRIMARY KEY (register, number));
-    CREATE TABLE IF NOT EXISTS pairs (
-        register INT, side TEXT, value BIGINT, PRIMARY KEY (register, side));
-    CREATE TABLE IF NOT EXISTS totals (register INT PRIMARY KEY, n BIGINT MERGE SUM);
-    CREATE MATERIALIZED VIEW IF NOT EXISTS registers_by_number AS
-        SELECT number, register FROM registers ORDER BY number, register;";
-
-/// What a batch says beside its number.
-pub(crate) fn note_of(number: u64) -> String {
-    format!("{number}-{}", "x".repeat((number * 37 % 400) as usize))
-}
+/// The SQLSTATE of rows whose table somebody else changed.
+const CONFLICT: &str = "40001";
 
 /// What all clients share.
 #[derive(Clone)]
@@ -102,6 +90,13 @@ impl Shared {
             ));
         }
         *self.refusals.lock().entry(code).or_default() += 1;
+    }
+
+    /// Notes a batch that was refused because its table had been changed.
+    fn conflict(&self, sent: Micros) {
+        let heard = self.now();
+        self.history.lock().conflicts.push((sent, heard));
+        *self.refusals.lock().entry(CONFLICT.to_owned()).or_default() += 1;
     }
 
     /// A connection for a client of a round; `None` where the server is gone, as it may be.
@@ -203,7 +198,11 @@ impl Writer {
         let fate = match &done {
             Ok(()) => Fate::Acknowledged(shared.now()),
             Err(error) => {
-                shared.refused(Asked::Write, "a batch", error);
+                match code_of(error) {
+                    // Whether somebody changed the table meanwhile is seen at the end.
+                    Some(CONFLICT) => shared.conflict(sent),
+                    _ => shared.refused(Asked::Write, "a batch", error),
+                }
                 fate_of(error)
             }
         };
@@ -256,18 +255,6 @@ pub(crate) struct Written {
     pub(crate) acknowledged: bool,
     /// Whether the connection is still of use.
     goes_on: bool,
-}
-
-/// One batch over three tables.
-fn batch(register: Register, number: u64) -> String {
-    let note = note_of(number);
-    format!(
-        "BEGIN;
-         INSERT INTO registers VALUES ({register}, {number}, '{note}');
-         INSERT INTO pairs VALUES ({register}, 'a', {number}), ({register}, 'b', -{number});
-         INSERT INTO totals VALUES ({register}, 1);
-         COMMIT"
-    )
 }
 
 async fn note_token(client: &Client, shared: &Shared, register: Register, number: u64) {

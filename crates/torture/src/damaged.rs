@@ -17,9 +17,10 @@ use crate::Outcome;
 use crate::clients::code_of;
 use crate::damage::{Damage, Ended, damage};
 use crate::history::Final;
-use crate::readers::{last, look_once};
+use crate::readers::look_once;
 use crate::rounds::Torture;
 use crate::server::{Refused, command, copy_folder, start, timely};
+use crate::whole::last;
 
 /// What a damaged file led to.
 enum Found {

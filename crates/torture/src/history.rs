@@ -15,9 +15,13 @@
 //! | monotonic reads | in a session answers never go back |
 //! | read your writes | an answer after a token holds the token's batch |
 //! | nothing invented | an answer holds nothing that was not sent yet, or is not there at the end |
+//! | right rows | whole rows are those that the batches of the answer make (`tables.rs`) |
+//! | no needless conflict | a batch is refused for a change of its table only while there is one |
 //! | stamps | the answer of a later horizon holds that of an earlier one; at one they are equal |
 
 use std::collections::{BTreeMap, BTreeSet};
+
+use crate::tables::{Rows, changes_table};
 
 #[cfg(test)]
 mod tests;
@@ -72,6 +76,8 @@ pub(crate) struct Answer {
     /// The horizon that its stamp names.
     pub(crate) at: Option<Horizon>,
     pub(crate) reached: BTreeMap<Register, Reached>,
+    /// The rows themselves, where they were read.
+    pub(crate) rows: Option<Rows>,
 }
 
 impl Answer {
@@ -91,6 +97,9 @@ pub(crate) struct History {
     /// the time at which it was sent first.
     pub(crate) writes: BTreeMap<Register, Vec<Write>>,
     pub(crate) answers: Vec<Answer>,
+    /// When batches were sent, and when they were heard to be refused, because their table had been
+    /// changed meanwhile.
+    pub(crate) conflicts: Vec<(Micros, Micros)>,
 }
 
 /// What the registers hold at the end.
@@ -106,6 +115,12 @@ impl History {
         }
     }
 
+    /// The greatest number that any register sent.
+    pub(crate) fn newest(&self) -> u64 {
+        let newest = self.writes.values().filter_map(|writes| writes.last());
+        newest.map(|write| write.number).max().unwrap_or_default()
+    }
+
     /// What can't be true, in words.
     pub(crate) fn violations(&self, last: &Final) -> Vec<String> {
         let mut found = self.lost_or_invented(last);
@@ -116,6 +131,7 @@ impl History {
         found.extend(self.going_back());
         found.extend(self.side_by_side());
         found.extend(self.stamped());
+        found.extend(self.needless_conflicts());
         found
     }
 
@@ -185,6 +201,10 @@ impl History {
                 found.extend(self.before(newest, answer));
             }
         }
+        if let Some(rows) = &answer.rows {
+            let reached = |register| answer.reached(register).greatest;
+            found.extend(rows.differences(&Rows::due(rows.from, last, reached)));
+        }
         found
     }
 
@@ -227,6 +247,22 @@ impl History {
 }
 
 impl History {
+    /// Batches that were refused for a change of their table, while nobody changed one.
+    fn needless_conflicts(&self) -> Vec<String> {
+        let changes = self.writes.values().flat_map(|writes| changes_in(writes));
+        let changes: Vec<(Micros, Micros)> = changes.collect();
+        let is_needless = |(sent, heard): &&(Micros, Micros)| {
+            let overlaps = |(began, ended): &(Micros, Micros)| began <= heard && sent <= ended;
+            !changes.iter().any(overlaps)
+        };
+        let needless = self.conflicts.iter().filter(is_needless);
+        needless
+            .map(|(sent, heard)| {
+                format!("a batch of {sent} was refused at {heard} for a change that nobody made")
+            })
+            .collect()
+    }
+
     /// Answers by the horizons of their stamps.
     fn stamped(&self) -> Vec<String> {
         let answers = self.answers.iter();
@@ -251,6 +287,21 @@ fn acknowledged_before(writes: &[Write], moment: Micros) -> Option<&Write> {
     // A writer sends one batch after the other: acknowledgements rise with numbers.
     let end = writes.partition_point(|write| write.sent < moment);
     writes[..end].iter().rev().find(before)
+}
+
+/// From when to when a register's batches changed a table, as far as is known: of one whose end
+/// nobody heard, until its writer sent the next.
+fn changes_in(writes: &[Write]) -> Vec<(Micros, Micros)> {
+    let all = writes.iter().enumerate();
+    let changes = all.filter(|(_, write)| changes_table(write.register, write.number));
+    let spans = changes.map(|(at, write)| {
+        let next = writes.get(at + 1).map_or(Micros::MAX, |next| next.sent);
+        match write.fate {
+            Fate::Acknowledged(ended) => (write.sent, ended),
+            Fate::Refused | Fate::Unknown => (write.sent, next),
+        }
+    });
+    spans.collect()
 }
 
 fn is_within(one: &Answer, other: &Answer) -> bool {

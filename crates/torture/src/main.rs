@@ -27,7 +27,9 @@ mod readers;
 mod report;
 mod rounds;
 mod server;
+mod tables;
 mod trouble;
+mod whole;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

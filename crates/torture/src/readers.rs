@@ -9,13 +9,14 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use tokio_postgres::{Client, Error, SimpleQueryMessage};
 
-use crate::clients::{Shared, note_of, shown};
-use crate::history::{Answer, Final, Horizon, Micros, Reached, Register};
+use crate::clients::{Shared, shown};
+use crate::history::{Answer, Horizon, Micros, Reached, Register};
 use crate::trouble::Asked;
+use crate::whole::whole;
 
-/// All of it in one query, so in one cut; in the last column, how many rows are not as they were
-/// written.
-const LOOK: &str = "
+/// What batches add to, in one query, so in one cut, as the server counts it; in the last column,
+/// how many rows are not as they were written.
+pub(crate) const LOOK: &str = "
     SELECT 'registers', register, max(number), count(*), count(*) FILTER (
         WHERE note IS DISTINCT FROM concat(CAST(number AS TEXT), '-',
             repeat('x', CAST(number * 37 % 400 AS INT))))
@@ -79,7 +80,12 @@ struct Ask {
     token: Option<(Register, (u64, String))>,
     /// As of the end of this SCU.
     scu: Option<u64>,
+    /// Whole rows, of `registers` those with greater numbers; else what the server makes of them.
+    rows_from: Option<u64>,
 }
+
+/// So many of the newest numbers are read as whole rows, or all of them.
+const NUMBERS_READ: u64 = 200;
 
 /// Horizons that were heard so long ago are of no use any more.
 const HORIZONS_USED: Micros = 30_000_000;
@@ -113,6 +119,7 @@ impl Reader {
                     bound: bounds[self.dice.random_range(0..bounds.len())],
                     token: self.token(),
                     scu: None,
+                    rows_from: self.rows_from(),
                 };
                 let answer = look(&self.client, &self.shared, self.session, ask).await?;
                 Ok(self.shared.heard(answer).is_some().into())
@@ -126,6 +133,17 @@ impl Reader {
         let at = self.dice.random_range(0..tokens.len().max(1));
         let token = tokens.iter().nth(at).filter(|_| wanted);
         token.map(|(register, told)| (*register, told.clone()))
+    }
+
+    fn rows_from(&mut self) -> Option<u64> {
+        match self.dice.random_range(0..12) {
+            0 => Some(0),
+            1..4 => {
+                let read = self.dice.random_range(0..NUMBERS_READ);
+                Some(self.shared.history.lock().newest().saturating_sub(read))
+            }
+            _ => None,
+        }
     }
 
     /// Two looks in one transaction are the same.
@@ -163,6 +181,7 @@ impl Reader {
         };
         let ask = Ask {
             scu: Some(scu),
+            rows_from: self.rows_from(),
             ..Ask::default()
         };
         // Nothing that it saw before bounds what it sees of the past.
@@ -199,7 +218,12 @@ async fn look(
     session: u64,
     ask: Ask,
 ) -> Result<Option<Answer>, Error> {
-    let Ask { bound, token, scu } = ask;
+    let Ask {
+        bound,
+        token,
+        scu,
+        rows_from,
+    } = ask;
     let freshness = match bound {
         Some(micros) => format!("'{} ms'", micros / 1000),
         None => "'best effort'".to_owned(),
@@ -215,7 +239,16 @@ async fn look(
         (None, None) => String::new(),
     };
     let began = shared.now();
-    let rows = client.simple_query(&format!("{LOOK}{clause}")).await?;
+    let seen = match rows_from {
+        None => {
+            let rows = client.simple_query(&format!("{LOOK}{clause}")).await?;
+            reached(&rows).map(|reached| (reached, None))
+        }
+        Some(from) => {
+            let whole = whole(client, from, &clause).await?;
+            whole.map(|whole| (whole.reached, Some(whole.rows)))
+        }
+    };
     let ended = shared.now();
     let stamp = shown(client, "lazybase.last_answer")
         .await?
@@ -224,8 +257,8 @@ async fn look(
     if at.is_none() {
         shared.violated(format!("an answer has no stamp: {stamp:?}"));
     }
-    match reached(&rows) {
-        Ok(reached) => Ok(Some(Answer {
+    match seen {
+        Ok((reached, rows)) => Ok(Some(Answer {
             session,
             began,
             ended,
@@ -233,6 +266,7 @@ async fn look(
             after,
             at,
             reached,
+            rows,
         })),
         Err(what) => {
             shared.violated(format!("an answer at {freshness}{clause} is torn: {what}"));
@@ -252,7 +286,7 @@ fn horizon_of(stamp: &str) -> Option<Horizon> {
 }
 
 /// How far an answer has come, if its parts agree.
-fn reached(rows: &[SimpleQueryMessage]) -> Result<BTreeMap<Register, Reached>, String> {
+pub(crate) fn reached(rows: &[SimpleQueryMessage]) -> Result<BTreeMap<Register, Reached>, String> {
     let mut parts: BTreeMap<(Register, String), (i64, u64)> = BTreeMap::new();
     let mut changed = 0;
     for row in rows {
@@ -301,61 +335,6 @@ fn reached(rows: &[SimpleQueryMessage]) -> Result<BTreeMap<Register, Reached>, S
         );
     }
     Ok(found)
-}
-
-/// Everything that is there, without any bound; also what contradicts itself in it.
-pub(crate) async fn last(client: &Client) -> Result<(Final, Vec<String>), Error> {
-    client.batch_execute("SET lazybase.freshness = '0'").await?;
-    let mut wrong = Vec::new();
-    let mut last = Final::new();
-    let text = "SELECT register, number, note FROM registers";
-    for row in client.simple_query(text).await? {
-        if let SimpleQueryMessage::Row(row) = row {
-            match numbers(&row) {
-                Some((register, number)) => {
-                    last.entry(register).or_default().insert(number);
-                    if row.get(2) != Some(&note_of(number)) {
-                        let note = row.get(2);
-                        wrong.push(format!("{register}, {number} has the note {note:?}"));
-                    }
-                }
-                None => wrong.push(format!("a row can't be read: {row:?}")),
-            }
-        }
-    }
-    let mut view = Final::new();
-    let text = "SELECT register, number FROM registers_by_number";
-    for row in client.simple_query(text).await? {
-        if let SimpleQueryMessage::Row(row) = row
-            && let Some((register, number)) = numbers(&row)
-            && !view.entry(register).or_default().insert(number)
-        {
-            wrong.push(format!("the view has {register}, {number} twice"));
-        }
-    }
-    if view != last {
-        wrong.push(format!("the view has {view:?}, its table {last:?}"));
-    }
-    match reached(&client.simple_query(LOOK).await?) {
-        Ok(all) => {
-            let counted = |(register, numbers): (&Register, &BTreeSet<u64>)| {
-                let greatest = numbers.last().copied().unwrap_or_default();
-                let count = numbers.len() as u64;
-                (*register, Reached { greatest, count })
-            };
-            let listed: BTreeMap<Register, Reached> = last.iter().map(counted).collect();
-            if all != listed {
-                wrong.push(format!("{all:?} is counted, {listed:?} is there"));
-            }
-        }
-        Err(what) => wrong.push(what),
-    }
-    Ok((last, wrong))
-}
-
-fn numbers(row: &tokio_postgres::SimpleQueryRow) -> Option<(Register, u64)> {
-    let cell = |at: usize| row.get(at)?.parse::<u64>().ok();
-    Some((cell(0)? as Register, cell(1)?))
 }
 
 /// One answer without a session before it, after damage; whether it is a cut.

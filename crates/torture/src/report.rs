@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::Args;
 use crate::history::Register;
-use crate::rounds::WRITERS;
+use crate::tables::{ADDED_EVERY, DEFINER, WRITERS};
 
 /// With fewer rounds nothing is asked of their kinds.
 const ROUNDS_JUDGED: u64 = 10;
@@ -43,9 +43,15 @@ pub(crate) struct Report {
     pub(crate) corruptions_healed: u32,
     pub(crate) acknowledged: u64,
     pub(crate) acknowledged_by: BTreeMap<Register, u64>,
+    /// Acknowledged batches that changed a table.
+    pub(crate) tables_changed: u64,
+    /// Batches that were refused for that.
+    pub(crate) conflicts: u64,
     pub(crate) unknown: u64,
     pub(crate) refused: u64,
     pub(crate) answers: u64,
+    /// Those that were read as whole rows.
+    pub(crate) answers_of_rows: u64,
     /// By the readers' places in a round.
     pub(crate) answers_by: Vec<u64>,
     pub(crate) slowest_start_ms: u64,
@@ -91,6 +97,12 @@ impl Report {
                 let what = format!("acknowledgements of writer {writer}");
                 at_least(&what, *acknowledged, rounds);
             }
+            // Half of those that are due where no batch fails.
+            let changing = self.acknowledged_by.get(&DEFINER).copied();
+            let changing = changing.unwrap_or_default() / ADDED_EVERY / 2;
+            at_least("changes of a table", self.tables_changed, changing);
+            let whole = self.answers_of_rows;
+            at_least("answers of whole rows", whole, rounds / 2);
             let writers = self.acknowledged_by.len() as u64;
             at_least("writers with acknowledgements", writers, WRITERS.into());
             for (reader, answers) in self.answers_by.iter().enumerate() {
@@ -125,7 +137,9 @@ mod tests {
             merges_to_authority: 6,
             corruptions: 40,
             corruptions_after_kills: 20,
-            acknowledged_by: BTreeMap::from([(1, 60), (2, 60), (3, 60), (4, 60)]),
+            acknowledged_by: BTreeMap::from([(1, 400), (2, 60), (3, 60), (4, 60)]),
+            tables_changed: 4,
+            answers_of_rows: 30,
             answers_by: vec![60; 3],
             ..Report::default()
         }
@@ -146,7 +160,7 @@ mod tests {
 
     #[test]
     fn all_that_is_asked_for_is_missed() {
-        let missed: [(&str, fn(&mut Report)); 8] = [
+        let missed: [(&str, fn(&mut Report)); 10] = [
             ("rounds: 59, not 60", |report| report.rounds = 59),
             ("damaged files: 39", |report| report.corruptions = 39),
             ("killed databases: 19", |report| {
@@ -157,6 +171,10 @@ mod tests {
             ("freezes: 0", |report| report.freezes = 0),
             ("merges to the authority: 5", |report| {
                 report.merges_to_authority = 5;
+            }),
+            ("changes of a table: 3", |report| report.tables_changed = 3),
+            ("answers of whole rows: 29", |report| {
+                report.answers_of_rows = 29;
             }),
             ("answers of reader 2: 59", |report| {
                 report.answers_by[2] = 59

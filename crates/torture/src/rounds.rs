@@ -12,18 +12,18 @@ use rand::{Rng, SeedableRng};
 use tokio::task::JoinHandle;
 use tokio_postgres::{Client, SimpleQueryMessage};
 
-use crate::clients::{Shared, TABLES, Writer, code_of};
+use crate::clients::{Shared, Writer, code_of};
 use crate::disk::Disk;
 use crate::ends::{DiskCan, End, Ends};
 use crate::history::{Fate, Final};
-use crate::readers::{last, read};
+use crate::readers::read;
 use crate::report::Report;
 use crate::server::{Refused, Server, Signal, check_binary, copy_folder, start, timely};
+use crate::tables::{PROBE, SET_UP, WRITERS, changes_table};
 use crate::trouble::{Asked, Trouble};
+use crate::whole::last;
 use crate::{Args, Outcome};
 
-/// Writers; every other one numbers its batches.
-pub(crate) const WRITERS: u32 = 4;
 /// Readers a round.
 const READERS: usize = 3;
 /// How long after a trouble batches may be refused.
@@ -52,7 +52,8 @@ pub(crate) struct Torture<'a> {
     probe: Writer,
     /// What was there at the last start.
     there: Final,
-    /// Runs of the authority that were there at any start.
+    /// Runs of the authority that were there before the rounds, and at any start.
+    at_first: BTreeSet<u64>,
     merged: BTreeSet<u64>,
     pub(crate) report: Report,
 }
@@ -86,8 +87,9 @@ pub(crate) async fn torture(args: &Args) -> Outcome<bool> {
         writers: (1..=WRITERS)
             .map(|register| Writer::new(register, register % 2 == 0, args.seed))
             .collect(),
-        probe: Writer::new(WRITERS + 1, false, args.seed),
+        probe: Writer::new(PROBE, false, args.seed),
         there: Final::new(),
+        at_first: BTreeSet::new(),
         merged: BTreeSet::new(),
         ends: Ends::of(match &disk {
             None => DiskCan::Nothing,
@@ -123,6 +125,7 @@ pub(crate) async fn torture(args: &Args) -> Outcome<bool> {
 
 impl Torture<'_> {
     async fn rounds(&mut self, began: Instant) -> Outcome<()> {
+        self.set_up().await?;
         let limit = Duration::from_secs(self.args.seconds);
         let (rounds, corruptions) = (self.args.rounds, self.args.corruptions);
         let every = rounds.div_ceil(corruptions.max(1)).max(1);
@@ -145,6 +148,21 @@ impl Torture<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Makes the tables, in a life of their own.
+    async fn set_up(&mut self) -> Outcome<()> {
+        let server = match start(&self.args.binary, &self.folder, &self.log)? {
+            Ok(server) => server,
+            Err(Refused(said)) => return Err(format!("there is no database: {said}").into()),
+        };
+        let client = timely("a connection", server.connect()).await?;
+        for text in SET_UP {
+            timely("the tables", client.batch_execute(text)).await?;
+        }
+        self.at_first = timely("the runs", authority_runs(&client)).await?;
+        drop(client);
+        server.stop().await
     }
 
     /// Prints what was found; whether that is nothing.
@@ -200,13 +218,13 @@ impl Torture<'_> {
         match start(&self.args.binary, &self.folder, &self.log)? {
             Ok(server) => {
                 let client = timely("a connection", server.connect()).await?;
-                timely("the tables", client.batch_execute(TABLES)).await?;
                 let (there, mut wrong) = timely("all rows", last(&client)).await?;
                 let took = began.elapsed().as_millis() as u64;
                 self.report.slowest_start_ms = self.report.slowest_start_ms.max(took);
-                let runs = timely("the runs", authority_runs(&client)).await?;
-                self.merged.extend(runs);
-                self.report.merges_to_authority = self.merged.len() as u64;
+                self.merged
+                    .extend(timely("the runs", authority_runs(&client)).await?);
+                let merged = self.merged.difference(&self.at_first);
+                self.report.merges_to_authority = merged.count() as u64;
                 wrong.extend(self.shared.history.lock().lost_or_invented(&there));
                 for (register, numbers) in &self.there {
                     let gone: Vec<_> = match there.get(register) {
@@ -408,10 +426,18 @@ impl Torture<'_> {
         }
         let history = self.shared.history.lock();
         self.report.answers = history.answers.len() as u64;
+        let whole = history
+            .answers
+            .iter()
+            .filter(|answer| answer.rows.is_some());
+        self.report.answers_of_rows = whole.count() as u64;
+        self.report.conflicts = history.conflicts.len() as u64;
         for write in history.writes.values().flatten() {
             match write.fate {
                 Fate::Acknowledged(_) => {
                     self.report.acknowledged += 1;
+                    let changes = changes_table(write.register, write.number);
+                    self.report.tables_changed += u64::from(changes);
                     if write.register <= WRITERS {
                         *self
                             .report
@@ -430,7 +456,7 @@ impl Torture<'_> {
 }
 
 /// The runs of the authority that have rows.
-async fn authority_runs(client: &Client) -> Result<Vec<u64>, tokio_postgres::Error> {
+async fn authority_runs(client: &Client) -> Result<BTreeSet<u64>, tokio_postgres::Error> {
     let text = "SELECT run FROM lazybase.runs WHERE stage = 'authority' AND rows > 0";
     let rows = client.simple_query(text).await?;
     let runs = rows.iter().filter_map(|row| match row {

@@ -24,6 +24,7 @@ fn answer(session: u64, began: u64, bound: Option<u64>, reached: [(u64, u64); 2]
         reached: (1..)
             .zip(reached.map(|(greatest, count)| Reached { greatest, count }))
             .collect(),
+        rows: None,
     }
 }
 
