@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Answer, Fate, Final, History, Reached, Write};
+use crate::tables::{Rows, Slot};
 
 fn write(register: u32, number: u64, sent: u64, fate: Fate) -> Write {
     Write {
@@ -133,6 +134,96 @@ fn stamps_that_lie_are_found() {
     for lying in [[2, 1], [2, 2]] {
         let found = stamp(lying);
         assert!(found.contains("stamps order"), "{found}");
+    }
+}
+
+/// The rows of the last good answer.
+fn rows() -> Rows {
+    let slot = |number| Slot {
+        number,
+        side: number,
+    };
+    let mut cells = BTreeMap::new();
+    for cell in 0..8 {
+        for register in 1..=5 {
+            cells.insert((cell, register), 0);
+        }
+    }
+    cells.extend([((1, 1), 1), ((3, 1), 3), ((4, 1), 4), ((2, 2), 2)]);
+    Rows {
+        from: 0,
+        counted: BTreeMap::from([(1, (3, 8)), (2, (1, 2))]),
+        slots: BTreeMap::from([
+            ((1, 1), slot(1)),
+            ((1, 3), slot(3)),
+            ((1, 4), slot(4)),
+            ((2, 2), slot(2)),
+        ]),
+        added: BTreeSet::new(),
+        cells,
+    }
+}
+
+#[test]
+fn rows_that_no_batches_make_are_found() {
+    let with = |change: fn(&mut Rows)| {
+        found(|history, _| {
+            let mut rows = rows();
+            change(&mut rows);
+            history.answers[4].rows = Some(rows);
+        })
+    };
+    assert_eq!(with(|_| {}), "");
+    let lost = with(|rows| {
+        rows.slots.remove(&(1, 3));
+    });
+    assert!(lost.contains("rows of slots"), "{lost}");
+    let taken_along = with(|rows| {
+        rows.cells.insert((2, 2), 0);
+    });
+    assert!(taken_along.contains("cells"), "{taken_along}");
+    let added = with(|rows| {
+        rows.added.insert(50);
+    });
+    assert!(added.contains("columns that were added"), "{added}");
+    let twice = with(|rows| {
+        rows.counted.insert(1, (4, 12));
+    });
+    assert!(twice.contains("count and sum"), "{twice}");
+    // Rows of a batch of register 2, which the answer has not reached.
+    let torn = found(|history, _| history.answers[3].rows = Some(rows()));
+    assert!(torn.contains("rows of slots"), "{torn}");
+}
+
+#[test]
+fn conflicts_without_a_change_are_found() {
+    let with = |fate, conflict| {
+        found(|history, last| {
+            history.note(write(1, 50, 100, fate));
+            history.note(write(1, 51, 200, Fate::Refused));
+            if matches!(fate, Fate::Acknowledged(_)) {
+                assert!(last.get_mut(&1).unwrap().insert(50));
+            }
+            history.conflicts.push(conflict);
+        })
+    };
+    let acknowledged = Fate::Acknowledged(110);
+    for (fate, conflict) in [
+        (acknowledged, (90, 100)),
+        (acknowledged, (105, 150)),
+        (acknowledged, (110, 150)),
+        (Fate::Unknown, (150, 160)),
+        (Fate::Refused, (200, 210)),
+    ] {
+        assert_eq!(with(fate, conflict), "", "{fate:?} {conflict:?}");
+    }
+    for (fate, conflict) in [
+        (acknowledged, (90, 99)),
+        (acknowledged, (111, 150)),
+        (Fate::Unknown, (201, 210)),
+    ] {
+        let found = with(fate, conflict);
+        assert!(found.contains("a change that nobody made"), "{found}");
     }
 }
 
