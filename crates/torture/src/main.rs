@@ -61,7 +61,7 @@ pub(crate) struct Args {
     /// Where the database is made; a temporary folder if not given.
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// Fails where no file system can be mounted, so that disks can't be filled.
+    /// Fails where no file system can be mounted, or none was full, read-only and failing.
     #[arg(long)]
     require_disk: bool,
     /// One line of JSON at the end, and nothing else on standard output.

@@ -389,7 +389,7 @@ impl Torture<'_> {
     }
 
     /// What was acknowledged comes to the authority, whatever failed before.
-    async fn settle_again(&mut self, server: &Server) -> Outcome<()> {
+    async fn settle_again(&self, server: &Server) -> Outcome<()> {
         self.shared.settling.store(true, Ordering::Relaxed);
         let client = timely("a connection", server.connect()).await?;
         let began = Instant::now();
