@@ -166,6 +166,9 @@ impl Change {
     pub(crate) fn question(&self) -> Option<(String, usize)> {
         let name = &self.table().name;
         let width = self.table().columns.len();
+        // Each by its name: in plain tables hidden columns are as others.
+        let all: Vec<usize> = (0..width).collect();
+        let all = self.table().names(&all).join(", ");
         match self {
             Change::Insert {
                 given: Given::Select(query),
@@ -178,10 +181,11 @@ impl Change {
                         made += &format!(", {expr} AS made{number}");
                     }
                 }
-                Some((format!("SELECT *{made} FROM {name} WHERE {filter}"), width))
+                let sql = format!("SELECT {all}{made} FROM {name} WHERE {filter}");
+                Some((sql, width))
             }
             Change::Delete { filter, .. } => {
-                Some((format!("SELECT * FROM {name} WHERE {filter}"), width))
+                Some((format!("SELECT {all} FROM {name} WHERE {filter}"), width))
             }
             Change::Insert { .. } | Change::Truncate { .. } => None,
         }
@@ -368,9 +372,13 @@ fn update(dice: &mut Dice, schema: &Schema, table: Arc<Table>) -> Change {
 
 /// A predicate: on all of a key, on some of it, or on anything.
 fn filter(dice: &mut Dice, schema: &Schema, table: &Arc<Table>) -> String {
-    let names = Name::of_table(table, None);
+    let mut names = Name::of_table(table, None);
     if !table.key.is_empty() && dice.one_in(2) {
         return by_key(dice, table);
+    }
+    // Rows without a key are told apart by what they show.
+    if !table.key.is_empty() && dice.one_in(5) {
+        names.extend(Name::hidden(table, None));
     }
     Writer::new(dice, &names, Some(schema)).truth(2)
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::rows::{Rows, State};
+use crate::rows::{Mark, Rows, State};
 use crate::schema::Table;
 
 /// A change of a table.
@@ -98,7 +98,7 @@ impl Define {
     pub(crate) fn refused(&self, state: &State) -> Vec<&'static str> {
         match self {
             Define::Key { table, of } => match state.seen(*of) {
-                Some(rows) => rows.keyed(table).1,
+                Some(rows) => rows.keyed(table, Mark::Own).1,
                 None => Vec::new(),
             },
             _ => Vec::new(),
@@ -137,9 +137,9 @@ impl Define {
         }
     }
 
-    /// What becomes of the tables; without the rows that are written with it, where these come
-    /// later.
-    pub(crate) fn apply(&self, state: &mut State, with_rows: bool) {
+    /// What becomes of the tables, with rows that are written by `mark`; without these, where they
+    /// come later.
+    pub(crate) fn apply(&self, state: &mut State, mark: Option<Mark>) {
         match self {
             Define::Partition { table, part, adds } => {
                 let Some(rows) = state.rows_mut(*table) else {
@@ -155,14 +155,15 @@ impl Define {
             Define::Create(table) => state.create(table),
             Define::Copy { table, of } => {
                 state.create(table);
-                if with_rows {
-                    state.copy_rows(table.id, *of);
+                if let Some(mark) = mark {
+                    state.copy_rows(table.id, *of, mark);
                 }
             }
             Define::Rename(to) => state.rename(to),
             Define::Drop { table } => state.remove(*table),
             Define::Key { table, of } => {
-                if let Some((keyed, _)) = state.seen(*of).map(|rows| rows.keyed(table)) {
+                let mark = mark.unwrap_or(Mark::Own);
+                if let Some((keyed, _)) = state.seen(*of).map(|rows| rows.keyed(table, mark)) {
                     state.remove(*of);
                     state.put(keyed);
                 }

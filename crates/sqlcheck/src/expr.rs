@@ -4,6 +4,7 @@
 //! an engine looks at is its own choice.
 
 use crate::dice::Dice;
+use crate::hidden;
 use crate::kind::{Class, Kind, PATHS};
 use crate::schema::{Schema, Table, View};
 
@@ -26,6 +27,31 @@ impl Name {
 
     pub(crate) fn of_view(view: &View, alias: Option<&str>) -> Vec<Name> {
         Name::of_columns(&view.table, &view.columns, alias)
+    }
+
+    /// The hidden columns of a table.
+    pub(crate) fn hidden(table: &Table, alias: Option<&str>) -> Vec<Name> {
+        let named = |column: &str| match alias {
+            Some(alias) => format!("{alias}.{column}"),
+            None => column.to_owned(),
+        };
+        let name = |text: String, kind: Kind| Name {
+            text,
+            class: kind.class(),
+            kind,
+            wild: false,
+            key: false,
+        };
+        let mut names = vec![
+            name(named(hidden::SCU), Kind::BigInt),
+            name(named(hidden::TIME), Kind::TimestampTz),
+        ];
+        let columns = table.columns.iter();
+        names.extend(columns.map(|column| {
+            let text = hidden::time_of(&named(&column.name));
+            name(text, Kind::TimestampTz)
+        }));
+        names
     }
 
     fn of_columns(table: &Table, columns: &[usize], alias: Option<&str>) -> Vec<Name> {

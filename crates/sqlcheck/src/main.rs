@@ -18,6 +18,7 @@ mod compare;
 mod define;
 mod dice;
 mod expr;
+mod hidden;
 mod kind;
 mod plain;
 mod query;
@@ -154,6 +155,8 @@ fn as_json(report: &Report, shortfalls: &[String]) -> String {
         "mixed": tally.mixed,
         "stale": tally.stale,
         "slow": tally.slow,
+        "hidden": tally.hidden,
+        "times": tally.times,
         "restored": tally.restored,
         "refused": tally.refused,
         "of_rows": tally.of_rows,
@@ -178,6 +181,10 @@ fn print(report: &Report) {
         "{} answers compared, with {} rows; {} to queries that had been asked before, {} from \
          several stages, {} that left batches out",
         tally.compared, tally.rows, tally.again, tally.mixed, tally.stale,
+    );
+    println!(
+        "{} answers to queries that name hidden columns, and {} times of SCUs",
+        tally.hidden, tally.times,
     );
     println!(
         "{} changes, {} of tables; {} statements that both refused, {} that failed on one side \

@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::array::{
+    Array, ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, TimestampMicrosecondArray,
+};
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::catalog::{MemTable, TableProvider};
 use datafusion::common::ScalarValue;
@@ -13,11 +15,19 @@ use lazybase_model::{Error, Result};
 use lazybase_query::plain::{PlainPlanner, PlainTables};
 
 use crate::compare::Table;
+use crate::hidden::{self, Times};
 use crate::kind::{Cell, Kind, PATHS};
-use crate::rows::{Rows, State};
+use crate::rows::{Mark, Rows, State, Stored};
 
 /// The numbers that paths have got.
 pub(crate) type Numbers = BTreeMap<String, i64>;
+
+/// What the database has said that the model can't know.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Known {
+    pub(crate) numbers: Numbers,
+    pub(crate) times: Times,
+}
 
 /// The planner of all plain contexts: that of LazyBase.
 #[derive(Debug, Clone)]
@@ -36,42 +46,48 @@ impl Plain {
         Ok(Plain { planner })
     }
 
-    /// Tables and views that hold what the model says.
-    pub(crate) fn tables(&self, state: &State, numbers: &Numbers) -> Result<PlainTables> {
-        self.tables_cut(state, numbers, 1)
+    /// Tables and views that hold what the model says; tables with their hidden columns, where
+    /// the statement that is to be asked names some.
+    pub(crate) fn tables(&self, state: &State, known: &Known, sql: &str) -> Result<PlainTables> {
+        self.tables_cut(state, known, sql, 1)
     }
 
     /// The same, with the rows of each table cut into so many parts.
     pub(crate) fn tables_cut(
         &self,
         state: &State,
-        numbers: &Numbers,
+        known: &Known,
+        sql: &str,
         cut: usize,
     ) -> Result<PlainTables> {
+        let with_hidden = hidden::are_named(sql);
         let mut all: Vec<(String, Arc<dyn TableProvider>)> = Vec::new();
         let is_free = |name: &str| !state.temporary.contains_key(name);
         let stored = state.tables.iter().filter(|(name, _)| is_free(name));
         for (name, rows) in stored.chain(&state.temporary) {
             let columns: Vec<usize> = (0..rows.table.columns.len()).collect();
-            all.push((name.clone(), table(rows, &columns, numbers, cut)?));
+            let made = table(rows, &columns, known, with_hidden, cut)?;
+            all.push((name.clone(), made));
         }
         for (name, view) in state.views.iter().filter(|(name, _)| is_free(name)) {
             if let Some(rows) = state.table(view.table.id) {
-                all.push((name.clone(), table(rows, &view.columns, numbers, cut)?));
+                let made = table(rows, &view.columns, known, false, cut)?;
+                all.push((name.clone(), made));
             }
         }
         self.planner.over(all)
     }
 }
 
-/// Some columns of a table's rows, in so many parts.
+/// Some columns of a table's rows, with all hidden ones or without, in so many parts.
 fn table(
     rows: &Rows,
     columns: &[usize],
-    numbers: &Numbers,
+    known: &Known,
+    with_hidden: bool,
     cut: usize,
 ) -> Result<Arc<dyn TableProvider>> {
-    let made = memory_table(rows, columns, numbers, cut);
+    let made = memory_table(rows, columns, known, with_hidden, cut);
     made.map(|table| Arc::new(table) as _)
         .map_err(|error| Error::internal(format!("a plain table: {error}")))
 }
@@ -79,39 +95,75 @@ fn table(
 fn memory_table(
     rows: &Rows,
     columns: &[usize],
-    numbers: &Numbers,
+    known: &Known,
+    with_hidden: bool,
     cut: usize,
 ) -> Planned<MemTable> {
     let of = |at: &usize| &rows.table.columns[*at];
-    let fields = columns.iter().map(|at| {
-        Field::new(
-            &of(at).name,
-            of(at).kind.shown(),
-            rows.table.may_be_null(*at),
-        )
+    let shown = columns.iter().map(|at| {
+        let cells = rows.rows.values().map(|row| match of(at).kind {
+            Kind::File => numbered(&row.cells[*at], &known.numbers),
+            _ => row.cells[*at].clone(),
+        });
+        let array = match rows.rows.is_empty() {
+            true => arrow::array::new_empty_array(&of(at).kind.shown()),
+            false => ScalarValue::iter_to_array(cells)?,
+        };
+        let may_be_null = rows.table.may_be_null(*at);
+        let field = Field::new(&of(at).name, of(at).kind.shown(), may_be_null);
+        Ok((field, array))
     });
-    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-    let arrays: Planned<Vec<ArrayRef>> = columns
-        .iter()
-        .map(|at| {
-            let cells = rows.rows.values().map(|row| match of(at).kind {
-                Kind::File => numbered(&row[*at], numbers),
-                _ => row[*at].clone(),
-            });
-            match rows.rows.is_empty() {
-                true => Ok(arrow::array::new_empty_array(&of(at).kind.shown())),
-                false => ScalarValue::iter_to_array(cells),
-            }
-        })
-        .collect();
+    let mut all = shown.collect::<Planned<Vec<(Field, ArrayRef)>>>()?;
+    if with_hidden {
+        all.extend(hidden_columns(rows, &known.times)?);
+    }
+    let (fields, arrays): (Vec<Field>, Vec<ArrayRef>) = all.into_iter().unzip();
+    let schema = Arc::new(Schema::new(fields));
     let options = RecordBatchOptions::new().with_row_count(Some(rows.rows.len()));
-    let batch = RecordBatch::try_new_with_options(Arc::clone(&schema), arrays?, &options)?;
+    let batch = RecordBatch::try_new_with_options(Arc::clone(&schema), arrays, &options)?;
     let length = batch.num_rows().div_ceil(cut).max(1);
     let parts = (0..cut).map(|part| {
         let from = (part * length).min(batch.num_rows());
         vec![batch.slice(from, length.min(batch.num_rows() - from))]
     });
     MemTable::try_new(schema, parts.collect())
+}
+
+/// The hidden columns of a table.
+fn hidden_columns(rows: &Rows, times: &Times) -> Planned<Vec<(Field, ArrayRef)>> {
+    let scus = rows.rows.values().map(|row| match row.mark() {
+        Mark::Scu(scu) => Some(scu as i64),
+        Mark::Own => None,
+    });
+    let scus: ArrayRef = Arc::new(scus.collect::<Int64Array>());
+    let mut columns = vec![(Field::new(hidden::SCU, DataType::Int64, true), scus)];
+    let newest = times_of(rows, times, hidden::TIME.to_owned(), Stored::mark)?;
+    columns.push(newest);
+    for (at, column) in rows.table.columns.iter().enumerate() {
+        let name = hidden::time_of(&column.name);
+        columns.push(times_of(rows, times, name, |row| row.marks[at])?);
+    }
+    Ok(columns)
+}
+
+/// A column of times.
+fn times_of(
+    rows: &Rows,
+    times: &Times,
+    name: String,
+    mark: impl Fn(&Stored) -> Mark,
+) -> Planned<(Field, ArrayRef)> {
+    let time = |row| match mark(row) {
+        Mark::Own => Ok(None),
+        Mark::Scu(scu) => times.get(&scu).copied().map(Some).ok_or_else(|| {
+            DataFusionError::Execution(format!("nobody has asked for the time of SCU {scu}"))
+        }),
+    };
+    let values: Planned<Vec<Option<i64>>> = rows.rows.values().map(time).collect();
+    let values = TimestampMicrosecondArray::from(values?).with_timezone("+00:00");
+    let array: ArrayRef = Arc::new(values);
+    let field = Field::new(name, Kind::TimestampTz.shown(), true);
+    Ok((field, array))
 }
 
 fn numbered(path: &ScalarValue, numbers: &Numbers) -> ScalarValue {
@@ -121,9 +173,10 @@ fn numbered(path: &ScalarValue, numbers: &Numbers) -> ScalarValue {
     })
 }
 
-/// A statement in which paths are written as their numbers.
-pub(crate) fn with_numbers(sql: &str, numbers: &Numbers) -> String {
-    let mut sql = sql.to_owned();
+/// A statement as plain tables are asked: paths are written as their numbers, and hidden columns
+/// as columns.
+pub(crate) fn spelt(sql: &str, numbers: &Numbers) -> String {
+    let mut sql = hidden::as_names(sql);
     if sql.contains("IDKEY(") {
         for path in 0..PATHS.1 {
             let path = format!("p{path}");

@@ -65,6 +65,8 @@ struct Source {
     name: String,
     /// With these names when it has this alias.
     names: Vec<Name>,
+    /// How many of them a wildcard gives: the others are hidden.
+    shown: usize,
     /// Those of the key, where all of it can be seen.
     key: Vec<String>,
 }
@@ -86,11 +88,18 @@ struct Body {
 pub(crate) struct Queries<'a> {
     dice: &'a mut Dice,
     schema: &'a Schema,
+    /// Whether hidden columns of tables may be named.
+    hidden: bool,
 }
 
 impl<'a> Queries<'a> {
     pub(crate) fn new(dice: &'a mut Dice, schema: &'a Schema) -> Queries<'a> {
-        Queries { dice, schema }
+        let hidden = dice.one_in(10);
+        Queries {
+            dice,
+            schema,
+            hidden,
+        }
     }
 
     pub(crate) fn draw(&mut self) -> Query {
@@ -129,18 +138,19 @@ impl<'a> Queries<'a> {
             Some(alias) => Some(alias.to_owned()),
             None => Some(name.clone()),
         };
-        let (name, table, names) = match at.checked_sub(tables.len() * 2) {
+        let (name, table, names, hidden) = match at.checked_sub(tables.len() * 2) {
             Some(view) => {
                 let view = &views[view];
                 let names = Name::of_view(view, alias);
-                (&view.name, &view.table, names)
+                (&view.name, &view.table, names, Vec::new())
             }
             None => {
                 let table = &tables[at / 2];
                 let names = Name::of_table(table, alias);
-                (&table.name, table, names)
+                (&table.name, table, names, self.hidden_of(table, alias))
             }
         };
+        let shown = names.len();
         let qualifier = qualifier(name).filter(|_| alias.is_some());
         let key = table.names(&table.key);
         let key = key.iter().map(|column| match &qualifier {
@@ -153,7 +163,16 @@ impl<'a> Queries<'a> {
                 Some(alias) => format!("{name} AS {alias}"),
                 None => name.clone(),
             },
-            names,
+            names: [names, hidden].concat(),
+            shown,
+        }
+    }
+
+    /// The hidden columns that a query may name.
+    fn hidden_of(&self, table: &Table, alias: Option<&str>) -> Vec<Name> {
+        match self.hidden {
+            true => Name::hidden(table, alias),
+            false => Vec::new(),
         }
     }
 
@@ -179,7 +198,7 @@ impl<'a> Queries<'a> {
             let body = self.simple();
             return self.finished(body);
         };
-        let names = Name::of_table(&table, None);
+        let names = [Name::of_table(&table, None), self.hidden_of(&table, None)].concat();
         let items = match self.dice.one_in(2) {
             true => "*".to_owned(),
             false => {
@@ -249,18 +268,7 @@ impl<'a> Queries<'a> {
         let source = self.source(alias);
         let distinct = self.dice.one_in(8);
         if self.dice.one_in(3) && !distinct {
-            let filter = self.filter(&source.names);
-            return Body {
-                sql: format!("SELECT * FROM {}{filter}", source.name),
-                sortable: source
-                    .names
-                    .iter()
-                    .map(|name| name.class.has_order())
-                    .collect(),
-                unique: source.key,
-                plain: true,
-                words: None,
-            };
+            return self.starred(source);
         }
         let (items, sortable) = self.items(&source.names, false);
         let filter = self.filter(&source.names);
@@ -275,6 +283,34 @@ impl<'a> Queries<'a> {
             unique: if distinct { Vec::new() } else { source.key },
             plain: !distinct,
             words: None,
+        }
+    }
+
+    /// All columns of a source, and perhaps a hidden one. In plain tables none is hidden, so that
+    /// they are asked for each by its name.
+    fn starred(&mut self, source: Source) -> Body {
+        let (shown, hidden) = source.names.split_at(source.shown);
+        let mut sortable: Vec<bool> = shown.iter().map(|name| name.class.has_order()).collect();
+        let mut beside = String::new();
+        if let Some(name) = self.dice.choose(hidden).cloned() {
+            beside = format!(", {} AS x0", name.text);
+            sortable.push(true);
+        }
+        let rest = format!(
+            "{beside} FROM {}{}",
+            source.name,
+            self.filter(&source.names)
+        );
+        let words = (!hidden.is_empty()).then(|| {
+            let shown: Vec<&str> = shown.iter().map(|name| name.text.as_str()).collect();
+            format!("SELECT {}{rest}", shown.join(", "))
+        });
+        Body {
+            sql: format!("SELECT *{rest}"),
+            sortable,
+            unique: source.key,
+            plain: true,
+            words,
         }
     }
 

@@ -1,7 +1,7 @@
 //! The naive model: rows in maps, changed one by one.
 //!
 //! What a predicate or an expression of a change is for a row, the plain engine says ([`Asked`]);
-//! what becomes of the row is decided here.
+//! what becomes of the row is decided here, and who has set each of its cells ([`Mark`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,11 +15,48 @@ use crate::schema::{Merge, Table, View};
 /// The cells of a row, in the order of the table's columns.
 pub(crate) type Row = Vec<ScalarValue>;
 
+/// Who has set a cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Mark {
+    /// An SCU, by its number.
+    Scu(u64),
+    /// The transaction of the session that writes, which has not committed.
+    Own,
+}
+
+/// A row that is there.
+#[derive(Debug, Clone)]
+pub(crate) struct Stored {
+    pub(crate) cells: Row,
+    /// Who has set each of them.
+    pub(crate) marks: Vec<Mark>,
+}
+
+impl Stored {
+    fn new(cells: Row, mark: Mark) -> Stored {
+        Stored {
+            marks: vec![mark; cells.len()],
+            cells,
+        }
+    }
+
+    fn set(&mut self, at: usize, cell: ScalarValue, mark: Mark) {
+        self.cells[at] = cell;
+        self.marks[at] = mark;
+    }
+
+    /// Who has changed the row last.
+    pub(crate) fn mark(&self) -> Mark {
+        let newest = self.marks.iter().copied().max();
+        newest.expect("each table has columns")
+    }
+}
+
 /// The rows of a table by their keys as text; of a table without a key, by the order of arrival.
 #[derive(Debug, Clone)]
 pub(crate) struct Rows {
     pub(crate) table: Arc<Table>,
-    pub(crate) rows: BTreeMap<String, Row>,
+    pub(crate) rows: BTreeMap<String, Stored>,
     /// Range partitions that take no rows, by their places in the table's rule.
     pub(crate) ended: BTreeSet<usize>,
     arrived: u64,
@@ -68,7 +105,13 @@ impl Rows {
     }
 
     /// Puts one row in, whose columns are `given`.
-    fn insert(&mut self, columns: &[usize], cells: &[ScalarValue], conflict: &Conflict) {
+    fn insert(
+        &mut self,
+        columns: &[usize],
+        cells: &[ScalarValue],
+        conflict: &Conflict,
+        mark: Mark,
+    ) {
         let table = Arc::clone(&self.table);
         let place = |at: usize| columns.iter().position(|given| *given == at);
         let given = |at: usize| place(at).map(|place| &cells[place]);
@@ -83,42 +126,50 @@ impl Rows {
         let whole: Row = whole.collect();
         let key = self.key_of(&whole);
         let Some(old) = self.rows.get_mut(&key) else {
-            self.rows.insert(key, whole);
+            self.rows.insert(key, Stored::new(whole, mark));
             return;
         };
         match conflict {
             Conflict::Nothing => {}
+            Conflict::Set(sets) if table.is_replaced_by(sets) => *old = Stored::new(whole, mark),
             Conflict::Set(sets) => {
                 for (at, constant) in sets {
-                    old[*at] = match constant {
+                    let cell = match constant {
                         Some(cell) => cell.value.clone(),
                         None => whole[*at].clone(),
                     };
+                    old.set(*at, cell, mark);
                 }
             }
-            Conflict::Replace => {
+            Conflict::Replace if table.merges() => {
                 for (at, new) in whole.into_iter().enumerate() {
                     match (table.columns[at].merge, given(at)) {
-                        (None, _) => old[at] = new,
+                        // The row was made before, and stays.
+                        _ if table.is_key(at) => {}
+                        (None, _) => old.set(at, new, mark),
                         (Some(_), None) => {}
-                        (Some(merge), Some(_)) => old[at] = combined(merge, &old[at], new),
+                        (Some(merge), Some(_)) => {
+                            let cell = combined(merge, &old.cells[at], new);
+                            old.set(at, cell, mark);
+                        }
                     }
                 }
             }
+            Conflict::Replace => *old = Stored::new(whole, mark),
         }
     }
 
     /// The same rows in a table with a key, and with which errors it may be refused: NULL in the
     /// key, or a key that is there twice.
-    pub(crate) fn keyed(&self, table: &Arc<Table>) -> (Rows, Vec<&'static str>) {
+    pub(crate) fn keyed(&self, table: &Arc<Table>, mark: Mark) -> (Rows, Vec<&'static str>) {
         let mut keyed = Rows::new(Arc::clone(table));
         let all: Vec<usize> = (0..table.columns.len()).collect();
         let mut refused = Vec::new();
         for row in self.rows.values() {
-            if table.key.iter().any(|at| row[*at].is_null()) {
+            if table.key.iter().any(|at| row.cells[*at].is_null()) {
                 refused.push("23502");
             }
-            keyed.insert(&all, row, &Conflict::Replace);
+            keyed.insert(&all, &row.cells, &Conflict::Replace, mark);
         }
         if keyed.rows.len() < self.rows.len() {
             refused.push("23505");
@@ -132,7 +183,7 @@ impl Rows {
             return;
         };
         self.rows
-            .retain(|_, row| ranges.part_of(&row[ranges.column]) != part);
+            .retain(|_, row| ranges.part_of(&row.cells[ranges.column]) != part);
         self.ended.insert(part);
     }
 
@@ -142,14 +193,14 @@ impl Rows {
     }
 
     /// Gives each row that was asked about to `change`, which says what becomes of it.
-    fn each(&mut self, asked: &Asked, change: impl Fn(&Row, &Row) -> Option<Row>) {
+    fn each(&mut self, asked: &Asked, change: impl Fn(Stored, &Row) -> Option<Stored>) {
         let whole = |row: &Row| key_text(row.iter().map(text));
         let touched: BTreeMap<String, &Row> =
             asked.iter().map(|(row, made)| (whole(row), made)).collect();
         let rows = std::mem::take(&mut self.rows);
         for (key, row) in rows {
-            let kept = match touched.get(&whole(&row)) {
-                Some(made) => change(&row, made),
+            let kept = match touched.get(&whole(&row.cells)) {
+                Some(made) => change(row, made),
                 None => Some(row),
             };
             self.rows.extend(kept.map(|row| (key, row)));
@@ -258,14 +309,14 @@ impl State {
     }
 
     /// A table gets the rows of another one, which has as many columns.
-    pub(crate) fn copy_rows(&mut self, table: usize, of: usize) {
+    pub(crate) fn copy_rows(&mut self, table: usize, of: usize, mark: Mark) {
         let Some(of) = self.table(of).cloned() else {
             return;
         };
         if let Some(rows) = self.rows_mut(table) {
             let all: Vec<usize> = (0..rows.table.columns.len()).collect();
             for row in of.rows.values() {
-                rows.insert(&all, row, &Conflict::Replace);
+                rows.insert(&all, &row.cells, &Conflict::Replace, mark);
             }
         }
     }
@@ -313,7 +364,7 @@ impl State {
     }
 
     /// Does a change; `asked` is what the plain engine said of its questions.
-    pub(crate) fn apply(&mut self, change: &Change, asked: &Asked) {
+    pub(crate) fn apply(&mut self, change: &Change, asked: &Asked, mark: Mark) {
         if let Change::Insert {
             columns,
             given,
@@ -328,7 +379,7 @@ impl State {
             if let Given::Values(rows) = given {
                 for row in rows {
                     let mentioned = row.iter().zip(&files).filter(|(_, file)| **file);
-                    mentioned.for_each(|(cell, _)| self.mention(cell));
+                    mentioned.for_each(|(cell, _)| self.mention(cell, mark));
                 }
             }
         }
@@ -345,26 +396,23 @@ impl State {
                 Given::Values(values) | Given::Arrow(values) => {
                     for cells in values {
                         let cells: Row = cells.iter().map(|cell| cell.value.clone()).collect();
-                        rows.insert(columns, &cells, conflict);
+                        rows.insert(columns, &cells, conflict, mark);
                     }
                 }
                 Given::Select(_) => {
                     for (_, made) in asked {
-                        rows.insert(columns, made, conflict);
+                        rows.insert(columns, made, conflict, mark);
                     }
                 }
             },
-            Change::Update { sets, .. } => rows.each(asked, |row, made| {
-                let mut row = row.clone();
+            Change::Update { sets, .. } => rows.each(asked, |mut row, made| {
                 let mut made = made.iter();
                 for (at, set) in sets {
-                    match set {
-                        Set::Value(cell) => row[*at] = cell.value.clone(),
-                        Set::Made(_) => {
-                            let made = made.next().expect("one value an expression");
-                            row[*at] = made.clone();
-                        }
-                    }
+                    let cell = match set {
+                        Set::Value(cell) => &cell.value,
+                        Set::Made(_) => made.next().expect("one value an expression"),
+                    };
+                    row.set(*at, cell.clone(), mark);
                 }
                 Some(row)
             }),
@@ -373,18 +421,34 @@ impl State {
         }
     }
 
+    /// What the transaction has set, which has committed, an SCU has set.
+    pub(crate) fn commit(&mut self, scu: u64) {
+        let all = self.tables.values_mut().chain(self.temporary.values_mut());
+        for rows in all {
+            let is_own = |row: &Stored| row.marks.contains(&Mark::Own);
+            if rows.rows.values().any(is_own) {
+                let rows = Arc::make_mut(rows).rows.values_mut();
+                let marks = rows.flat_map(|row| &mut row.marks);
+                marks
+                    .filter(|mark| **mark == Mark::Own)
+                    .for_each(|mark| *mark = Mark::Scu(scu));
+            }
+        }
+    }
+
     /// The first paths get their rows.
-    pub(crate) fn know_paths(&mut self, paths: usize) {
+    pub(crate) fn know_paths(&mut self, paths: usize, mark: Mark) {
         for path in 0..paths {
-            self.mention(&Cell {
+            let path = Cell {
                 sql: String::new(),
                 value: ScalarValue::Utf8(Some(format!("p{path}"))),
-            });
+            };
+            self.mention(&path, mark);
         }
     }
 
     /// A path that is named gets a row, if it has none.
-    fn mention(&mut self, path: &Cell) {
+    fn mention(&mut self, path: &Cell, mark: Mark) {
         if path.value.is_null() {
             return;
         }
@@ -397,6 +461,6 @@ impl State {
             Kind::Text.null().value,
         ];
         let key = files.key_of(&row);
-        files.rows.entry(key).or_insert(row);
+        files.rows.entry(key).or_insert(Stored::new(row, mark));
     }
 }

@@ -23,9 +23,9 @@ use lazybase_query::{Answer, Database, Op, Prepared, Session, Value};
 
 use crate::change::{Change, Given};
 use crate::compare::{Class, Table};
-use crate::plain::{self, Numbers, Plain};
+use crate::plain::{self, Known, Plain};
 use crate::query::Query;
-use crate::rows::{Asked, State};
+use crate::rows::{Asked, Mark, State};
 use crate::story::{Ask, Step, Story};
 
 mod answers;
@@ -34,6 +34,7 @@ mod known;
 mod pipeline;
 mod slow;
 mod tables;
+mod times;
 mod transaction;
 
 use slow::Slow;
@@ -71,6 +72,10 @@ pub(crate) struct Tally {
     pub(crate) slow: u64,
     /// Backups that were restored.
     pub(crate) restored: u64,
+    /// Answers to queries that name hidden columns.
+    pub(crate) hidden: u64,
+    /// SCUs whose times were asked for.
+    pub(crate) times: u64,
     /// Rows of all answers.
     pub(crate) rows: u64,
 }
@@ -89,6 +94,8 @@ impl Tally {
         self.stale += other.stale;
         self.slow += other.slow;
         self.restored += other.restored;
+        self.hidden += other.hidden;
+        self.times += other.times;
         self.rows += other.rows;
     }
 
@@ -124,8 +131,9 @@ struct Version {
     /// Whether it is the boundary inside a transaction at which rows were taken away: AS OF alone
     /// may show it.
     inside: bool,
-    /// Made when somebody asks, where tables and views have these names.
-    tables: Option<(Vec<String>, PlainTables)>,
+    /// Made when somebody asks, where tables and views have these names: without hidden columns,
+    /// and with them.
+    tables: [Option<(Vec<String>, PlainTables)>; 2],
 }
 
 /// A query whose answer is known.
@@ -153,7 +161,9 @@ struct World {
     /// The version in which all tables are there that the story begins with.
     begun: usize,
     transaction: Option<Transaction>,
-    numbers: Numbers,
+    known: Known,
+    /// Whether the story looks at hidden columns.
+    looks: bool,
     kept: VecDeque<Kept>,
     slow: Option<Slow>,
     width: (usize, usize),
@@ -163,7 +173,10 @@ struct World {
 /// Tells a story.
 pub(crate) async fn tell(plain: &Plain, story: &Story) -> Outcome {
     let mut world = match World::new(plain).await {
-        Ok(world) => world,
+        Ok(world) => World {
+            looks: times::are_looked_at(story),
+            ..world
+        },
         Err(error) => {
             return Outcome {
                 violation: Some(Violation(format!("the database does not open: {error}"))),
@@ -214,7 +227,8 @@ impl World {
             versions: Vec::new(),
             begun: 0,
             transaction: None,
-            numbers: Numbers::new(),
+            known: Known::default(),
+            looks: false,
             kept: VecDeque::new(),
             slow: None,
             width: (1, 8192),
@@ -322,10 +336,16 @@ impl World {
         self.say(&sql);
         let answers = timely(self.writer.execute(&sql)).await?;
         let answers = answers.map_err(|error| Violation(format!("{error:?}")))?;
-        let mut state = self.state();
-        state.know_paths(crate::kind::PATHS.0);
-        self.add_version(state, token(&answers));
-        self.learn_numbers().await
+        let (mut state, token) = (self.state(), token(&answers));
+        state.know_paths(crate::kind::PATHS.0, mark_of(token));
+        self.add_version(state, token);
+        self.learn().await
+    }
+
+    /// Asks for what the model can't know of the newest version.
+    async fn learn(&mut self) -> Run {
+        self.learn_numbers().await?;
+        self.learn_times().await
     }
 
     fn add_version(&mut self, state: State, horizon: Option<Horizon>) {
@@ -342,7 +362,7 @@ impl World {
             horizon: horizon.unwrap_or(Horizon::end_of(sealed)).max(before),
             state,
             inside: false,
-            tables: None,
+            tables: [None, None],
         });
     }
 
@@ -351,7 +371,7 @@ impl World {
         let Some(files) = self.state().tables.get("files").cloned() else {
             return Ok(());
         };
-        if files.rows.len() == self.numbers.len() {
+        if files.rows.len() == self.known.numbers.len() {
             return Ok(());
         }
         let answers = self
@@ -360,7 +380,7 @@ impl World {
             .await;
         let answers = answers.map_err(|error| Violation(format!("{error:?}")))?;
         let kinds = [crate::kind::Kind::Text, crate::kind::Kind::BigInt];
-        let rows = plain::rows_of(&answers[0].batches, &kinds, &self.numbers);
+        let rows = plain::rows_of(&answers[0].batches, &kinds, &self.known.numbers);
         let rows = rows.map_err(|error| Violation(error.to_string()))?;
         if rows.len() != files.rows.len() {
             return wrong(format!(
@@ -374,21 +394,17 @@ impl World {
             let number: i64 = number
                 .parse()
                 .map_err(|_| Violation(format!("{path}: {number}")))?;
-            if self
-                .numbers
-                .get(&path)
-                .is_some_and(|known| *known != number)
-            {
+            let numbers = &mut self.known.numbers;
+            if numbers.get(&path).is_some_and(|known| *known != number) {
                 return wrong(format!("path {path} has another number now: {number}"));
             }
-            let taken = self
-                .numbers
+            let taken = numbers
                 .iter()
                 .any(|(other, n)| *n == number && *other != path);
             if taken {
                 return wrong(format!("number {number} was given twice"));
             }
-            self.numbers.insert(path, number);
+            numbers.insert(path, number);
         }
         Ok(())
     }
@@ -432,11 +448,11 @@ impl World {
                 return wrong(format!("only the plain engine failed: {error}"));
             }
         };
-        state.apply(change, &asked);
+        state.apply(change, &asked, mark_of(token));
         if let Some(transaction) = &mut self.transaction {
             transaction.state = state;
             if let Change::Truncate { .. } = change {
-                transaction.stored.apply(change, &Asked::new());
+                transaction.stored.apply(change, &Asked::new(), Mark::Own);
                 transaction.empties = true;
             }
             return Ok(());
@@ -447,7 +463,7 @@ impl World {
             (None, _) if asked.is_empty() => {}
             (None, _) => return wrong("rows were found, and nothing was written"),
         }
-        self.learn_numbers().await
+        self.learn().await
     }
 
     /// Does a change: where it stands then, if it has a place of its own.
@@ -483,10 +499,10 @@ impl World {
                 .filter(|(_, set)| matches!(set, crate::change::Set::Made(_)));
             kinds.extend(made.map(|(at, _)| table.columns[*at].kind));
         }
-        let tables = self.plain.tables(state, &self.numbers).map_err(told)?;
-        let sql = plain::with_numbers(&sql, &self.numbers);
+        let tables = self.plain.tables(state, &self.known, &sql).map_err(told)?;
+        let sql = plain::spelt(&sql, &self.known.numbers);
         let (_, batches) = tables.query(&sql).await.map_err(told)?;
-        let rows = plain::rows_of(&batches, &kinds, &self.numbers)
+        let rows = plain::rows_of(&batches, &kinds, &self.known.numbers)
             .map_err(|error| (error.to_string(), Class::Rows))?;
         let parts = |mut row: Vec<_>| {
             let made = row.split_off(width);
@@ -598,6 +614,11 @@ fn check_error(error: &Error) -> Run {
 fn token(answers: &[Answer]) -> Option<Horizon> {
     let last = answers.last()?;
     last.token.map(|token| token.horizon)
+}
+
+/// Who has set what a statement sets that was acknowledged so, or was not, in a transaction.
+fn mark_of(token: Option<Horizon>) -> Mark {
+    token.map_or(Mark::Own, |horizon| Mark::Scu(horizon.scu.0))
 }
 
 fn fine<T>(done: Result<T, Error>) -> Run {

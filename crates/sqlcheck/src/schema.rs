@@ -392,6 +392,21 @@ impl Table {
     pub(crate) fn is_key(&self, at: usize) -> bool {
         self.key.contains(&at)
     }
+
+    /// Whether INSERT combines columns of a row that is there.
+    pub(crate) fn merges(&self) -> bool {
+        self.columns.iter().any(|column| column.merge.is_some())
+    }
+
+    /// Whether ON CONFLICT that sets these columns, some of them to constants, makes the same row
+    /// whatever was there: then it replaces that one, and its key counts as set.
+    pub(crate) fn is_replaced_by(&self, sets: &[(usize, Option<Cell>)]) -> bool {
+        let is_given = |at: usize| {
+            let mut set = sets.iter();
+            set.any(|(set, constant)| *set == at && constant.is_none())
+        };
+        (0..self.columns.len()).all(|at| self.is_key(at) || is_given(at))
+    }
 }
 
 fn key_column(dice: &mut Dice, name: &str, with_files: bool) -> Column {

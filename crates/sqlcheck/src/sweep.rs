@@ -82,6 +82,7 @@ impl Report {
             ("were of what is not there", tally.absent, 50_000),
             ("were read later", tally.slow, 2_000),
             ("were restored backups", tally.restored, 20_000),
+            ("named hidden columns", tally.hidden, 100),
         ];
         for (what, count, share) in too_few {
             if count < all / share {

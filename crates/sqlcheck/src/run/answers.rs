@@ -6,6 +6,7 @@ use lazybase_query::plain::PlainTables;
 
 use super::{KEPT_MAX, Kept, Run, World, check_error, known, timely, wrong};
 use crate::compare::{Class, Table};
+use crate::hidden;
 use crate::plain::{self, Plain};
 use crate::query::Query;
 use crate::rows::State;
@@ -32,6 +33,7 @@ impl World {
         match (expected, answer) {
             (Ok(expected), Ok(answer)) => {
                 self.count(&answer);
+                self.outcome.tally.hidden += u64::from(hidden::are_named(&query.sql));
                 let got = Table::new(&answer.schema, &answer.batches);
                 if let Some(difference) = expected.differs(&got, &query.order) {
                     let stamp = answer.stamp.as_ref().map(ToString::to_string);
@@ -165,16 +167,16 @@ impl World {
         sql: &str,
     ) -> Result<Table, (String, Class)> {
         let told = |error: Error| (error.to_string(), Class::of(&error));
-        let sql = plain::with_numbers(sql, &self.numbers);
+        let spelt = plain::spelt(sql, &self.known.numbers);
         let own = self.state();
         let is_own = self.transaction.is_some() || !own.temporary.is_empty();
         if ask == Ask::Writer && is_own {
-            let tables = self.plain.tables(&own, &self.numbers);
+            let tables = self.plain.tables(&own, &self.known, sql);
             let tables = tables.map_err(told)?;
-            return plain::answer(&tables, &sql).await.map_err(told);
+            return plain::answer(&tables, &spelt).await.map_err(told);
         }
-        let tables = self.tables(version).map_err(told)?;
-        plain::answer(&tables, &sql).await.map_err(told)
+        let tables = self.tables(version, sql).map_err(told)?;
+        plain::answer(&tables, &spelt).await.map_err(told)
     }
 
     /// What is wrong (`what`), unless the plain engine answers or fails like this too, where it
@@ -186,12 +188,12 @@ impl World {
         got: Result<&Table, Class>,
         what: String,
     ) -> Run {
-        let sql = plain::with_numbers(query.asked(), &self.numbers);
+        let sql = plain::spelt(query.asked(), &self.known.numbers);
         let Ok(wide) = Plain::wide(self.width.0, self.width.1) else {
             return wrong(what);
         };
         for cut in [1, self.width.0] {
-            let Ok(tables) = wide.tables_cut(state, &self.numbers, cut) else {
+            let Ok(tables) = wide.tables_cut(state, &self.known, &sql, cut) else {
                 break;
             };
             let answered = plain::answer(&tables, &sql).await;
@@ -212,7 +214,7 @@ impl World {
                 return Ok(());
             }
         }
-        let plan = match self.plain.tables(state, &self.numbers) {
+        let plan = match self.plain.tables(state, &self.known, &sql) {
             Ok(tables) => tables.explain(&sql).await.unwrap_or_default(),
             Err(_) => String::new(),
         };
@@ -233,17 +235,18 @@ impl World {
         self.versions[version].state.under(today)
     }
 
-    /// The plain engine over a version, with the tables and views of today.
-    fn tables(&mut self, version: usize) -> lazybase_model::Result<PlainTables> {
+    /// The plain engine over a version, with the tables and views of today, for a query.
+    fn tables(&mut self, version: usize, sql: &str) -> lazybase_model::Result<PlainTables> {
         let names = self.versions[self.newest()].state.names();
-        if let Some((with, tables)) = &self.versions[version].tables
+        let place = usize::from(hidden::are_named(sql));
+        if let Some((with, tables)) = &self.versions[version].tables[place]
             && *with == names
         {
             return Ok(tables.clone());
         }
         let state = self.state_with_today(version);
-        let tables = self.plain.tables(&state, &self.numbers)?;
-        self.versions[version].tables = Some((names, tables.clone()));
+        let tables = self.plain.tables(&state, &self.known, sql)?;
+        self.versions[version].tables[place] = Some((names, tables.clone()));
         Ok(tables)
     }
 

@@ -77,7 +77,7 @@ impl World {
             .retain(|_, rows| today.table(rows.table.id).is_some());
         then.views.clear();
         then.temporary.clear();
-        let tables = self.plain.tables(&then, &self.numbers);
+        let tables = self.plain.tables(&then, &self.known, "");
         let tables = tables.map_err(|error| Violation(format!("{error:?}")))?;
         let session = database.session();
         for name in then.tables.keys() {

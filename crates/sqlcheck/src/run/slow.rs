@@ -5,6 +5,7 @@ use lazybase_query::{AnswerStream, Session};
 
 use super::{Run, Version, Violation, World, check_error, known, timely, wrong};
 use crate::compare::{Class, Table};
+use crate::hidden;
 use crate::plain;
 use crate::query::Query;
 use crate::rows::State;
@@ -84,9 +85,9 @@ impl World {
             ));
         }
         let state = self.versions[version].state.under(&slow.today);
-        let tables = self.plain.tables(&state, &self.numbers);
+        let tables = self.plain.tables(&state, &self.known, query.asked());
         let tables = tables.map_err(|error| Violation(format!("{error:?}")))?;
-        let sql = plain::with_numbers(query.asked(), &self.numbers);
+        let sql = plain::spelt(query.asked(), &self.known.numbers);
         let expected = match plain::answer(&tables, &sql).await {
             Ok(expected) => expected,
             Err(error) if Class::of(&error) == Class::Rows => {
@@ -106,6 +107,7 @@ impl World {
         };
         self.count(&answer);
         self.outcome.tally.slow += 1;
+        self.outcome.tally.hidden += u64::from(hidden::are_named(&query.sql));
         let got = Table::new(&answer.schema, &answer.batches);
         match expected.differs(&got, &query.order) {
             None => Ok(()),

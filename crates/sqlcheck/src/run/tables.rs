@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lazybase_model::Error;
 
-use super::{Run, Violation, World, timely, token, wrong};
+use super::{Run, Violation, World, mark_of, timely, token, wrong};
 use crate::change::Change;
 use crate::compare::Class;
 use crate::define::Define;
@@ -80,16 +80,19 @@ impl World {
             }
             Err(error) => return wrong(format!("refused: {error:?}")),
         };
-        let empties = define.empties(&state);
-        define.apply(&mut state, true);
+        let (empties, token) = (define.empties(&state), token(&answers));
+        define.apply(&mut state, Some(mark_of(token)));
         match &mut self.transaction {
             Some(open) => {
                 open.state = state;
                 open.empties |= empties;
                 open.changes_names |= define.changes_names();
-                define.apply(&mut open.stored, false);
+                define.apply(&mut open.stored, None);
             }
-            None => self.add_version(state, token(&answers)),
+            None => {
+                self.add_version(state, token);
+                self.learn_times().await?;
+            }
         }
         match define {
             Define::Create(table) if table.is_temporary => self.is_hidden(&table.name).await,

@@ -98,14 +98,17 @@ impl World {
                 saved: None,
             });
         }
-        if let Some(done) = now {
+        if let Some(mut done) = now {
             let token = token(&answers);
+            if let Some(horizon) = token {
+                done.state.commit(horizon.scu.0);
+            }
             if token.is_some() && done.empties {
                 self.add_version(done.stored, None);
                 self.versions.last_mut().expect("it was added").inside = true;
             }
             self.add_version(done.state, token);
         }
-        self.learn_numbers().await
+        self.learn().await
     }
 }
