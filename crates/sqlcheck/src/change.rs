@@ -1,11 +1,15 @@
 //! Random changes: what a statement says, and what the model makes of it.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use crate::dice::Dice;
 use crate::expr::{Name, Writer};
+use crate::filter::Filter;
 use crate::kind::{Cell, Class, Kind, PATHS};
+use crate::rows::Rows;
 use crate::schema::{Schema, Table};
+use crate::words::words;
 
 /// What INSERT does where the row is there.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,6 +38,18 @@ pub(crate) enum Set {
     Made(String),
 }
 
+impl Set {
+    /// Whether it names a column of the row.
+    fn reads(&self, table: &Table) -> bool {
+        match self {
+            Set::Value(_) => false,
+            Set::Made(expr) => words(expr)
+                .iter()
+                .any(|word| table.columns.iter().any(|column| column.name == *word)),
+        }
+    }
+}
+
 #[derive(Debug, Clone)]
 pub(crate) enum Change {
     Insert {
@@ -45,11 +61,11 @@ pub(crate) enum Change {
     Update {
         table: Arc<Table>,
         sets: Vec<(usize, Set)>,
-        filter: String,
+        filter: Filter,
     },
     Delete {
         table: Arc<Table>,
-        filter: String,
+        filter: Filter,
     },
     Truncate {
         table: Arc<Table>,
@@ -67,7 +83,7 @@ impl Change {
             22..=25 => select(dice, schema, table),
             26..=32 => update(dice, schema, table),
             33..=38 => Change::Delete {
-                filter: filter(dice, schema, &table),
+                filter: Filter::draw(dice, schema, &table),
                 table,
             },
             _ => Change::Truncate { table },
@@ -154,9 +170,9 @@ impl Change {
                         format!("{} = {value}", table.columns[*at].name)
                     })
                     .collect();
-                format!("UPDATE {name} SET {} WHERE {filter}", sets.join(", "))
+                format!("UPDATE {name} SET {} WHERE {}", sets.join(", "), filter.sql)
             }
-            Change::Delete { filter, .. } => format!("DELETE FROM {name} WHERE {filter}"),
+            Change::Delete { filter, .. } => format!("DELETE FROM {name} WHERE {}", filter.sql),
             Change::Truncate { .. } => format!("TRUNCATE {name}"),
         }
     }
@@ -181,13 +197,34 @@ impl Change {
                         made += &format!(", {expr} AS made{number}");
                     }
                 }
-                let sql = format!("SELECT {all}{made} FROM {name} WHERE {filter}");
+                let sql = format!("SELECT {all}{made} FROM {name} WHERE {}", filter.sql);
                 Some((sql, width))
             }
             Change::Delete { filter, .. } => {
-                Some((format!("SELECT {all} FROM {name} WHERE {filter}"), width))
+                let sql = format!("SELECT {all} FROM {name} WHERE {}", filter.sql);
+                Some((sql, width))
             }
             Change::Insert { .. } | Change::Truncate { .. } => None,
+        }
+    }
+
+    /// How many rows it tells that it has changed, where its question finds so many; `rows` are
+    /// those of its table before.
+    pub(crate) fn counted(&self, found: usize, rows: &Rows) -> RangeInclusive<u64> {
+        let exactly = |count: usize| count as u64..=count as u64;
+        match self {
+            Change::Insert { given, .. } => match given {
+                Given::Values(rows) | Given::Arrow(rows) => exactly(rows.len()),
+                Given::Select(_) => exactly(found),
+            },
+            // What is made of a row needs the row.
+            Change::Update { table, sets, .. } if sets.iter().any(|(_, set)| set.reads(table)) => {
+                exactly(found)
+            }
+            Change::Update { filter, .. } | Change::Delete { filter, .. } => {
+                filter.counted(found as u64, rows)
+            }
+            Change::Truncate { .. } => exactly(0),
         }
     }
 }
@@ -312,11 +349,12 @@ fn select(dice: &mut Dice, schema: &Schema, table: Arc<Table>) -> Change {
             }
         })
         .collect();
-    let filter = filter(dice, schema, &table);
+    let filter = Filter::draw(dice, schema, &table);
     let query = format!(
-        "SELECT {} FROM {} WHERE {filter}",
+        "SELECT {} FROM {} WHERE {}",
         items.join(", "),
-        table.name
+        table.name,
+        filter.sql
     );
     Change::Insert {
         table,
@@ -340,7 +378,7 @@ fn update(dice: &mut Dice, schema: &Schema, table: Arc<Table>) -> Change {
     let mut settable: Vec<usize> = (0..table.columns.len()).collect();
     settable.retain(|at| !table.is_key(*at));
     if settable.is_empty() {
-        let filter = filter(dice, schema, &table);
+        let filter = Filter::draw(dice, schema, &table);
         return Change::Delete { table, filter };
     }
     dice.shuffle(&mut settable);
@@ -364,35 +402,8 @@ fn update(dice: &mut Dice, schema: &Schema, table: Arc<Table>) -> Change {
         })
         .collect();
     Change::Update {
-        filter: filter(dice, schema, &table),
+        filter: Filter::draw(dice, schema, &table),
         sets,
         table,
     }
-}
-
-/// A predicate: on all of a key, on some of it, or on anything.
-fn filter(dice: &mut Dice, schema: &Schema, table: &Arc<Table>) -> String {
-    let mut names = Name::of_table(table, None);
-    if !table.key.is_empty() && dice.one_in(2) {
-        return by_key(dice, table);
-    }
-    // Rows without a key are told apart by what they show.
-    if !table.key.is_empty() && dice.one_in(5) {
-        names.extend(Name::hidden(table, None));
-    }
-    Writer::new(dice, &names, Some(schema)).truth(2)
-}
-
-/// All of a key.
-fn by_key(dice: &mut Dice, table: &Table) -> String {
-    let equal: Vec<String> = table
-        .key
-        .iter()
-        .map(|at| {
-            let column = &table.columns[*at];
-            let cell = column.kind.cell(dice, column.wild, PATHS.0);
-            format!("{} = {}", column.name, cell.sql)
-        })
-        .collect();
-    equal.join(" AND ")
 }

@@ -137,6 +137,17 @@ impl Define {
         }
     }
 
+    /// How many rows it tells that it has written.
+    pub(crate) fn counted(&self, state: &State) -> u64 {
+        match self {
+            Define::Copy { of, .. } => {
+                let rows = state.seen(*of).map_or(0, |rows| rows.rows.len());
+                rows as u64
+            }
+            _ => 0,
+        }
+    }
+
     /// What becomes of the tables, with rows that are written by `mark`; without these, where they
     /// come later.
     pub(crate) fn apply(&self, state: &mut State, mark: Option<Mark>) {

@@ -18,6 +18,7 @@ mod compare;
 mod define;
 mod dice;
 mod expr;
+mod filter;
 mod hidden;
 mod kind;
 mod plain;
@@ -31,6 +32,7 @@ mod story;
 mod sweep;
 #[cfg(test)]
 mod tests;
+mod words;
 
 use std::io;
 use std::process::ExitCode;

@@ -82,7 +82,7 @@ pub(crate) fn text(cell: &ScalarValue) -> String {
     }
 }
 
-fn key_text(cells: impl Iterator<Item = String>) -> String {
+pub(crate) fn key_text(cells: impl Iterator<Item = String>) -> String {
     cells.collect::<Vec<_>>().join("|")
 }
 
@@ -175,6 +175,13 @@ impl Rows {
             refused.push("23505");
         }
         (keyed, refused)
+    }
+
+    /// Whether partitions take rows with this value in a column.
+    pub(crate) fn takes(&self, at: usize, value: &ScalarValue) -> bool {
+        let ranges = self.table.ranges.as_ref();
+        let ranges = ranges.filter(|ranges| ranges.column == at);
+        ranges.is_none_or(|ranges| !self.ended.contains(&ranges.part_of(value)))
     }
 
     /// A range partition ends, with its rows.
@@ -353,7 +360,7 @@ impl State {
         let (Some(rows), Some(ranges)) = (self.table(table.id), &table.ranges) else {
             return false;
         };
-        let ended = |value: &ScalarValue| rows.ended.contains(&ranges.part_of(value));
+        let ended = |value: &ScalarValue| !rows.takes(ranges.column, value);
         let place = columns.iter().position(|at| *at == ranges.column);
         place.is_some_and(|place| match given {
             Given::Values(values) | Given::Arrow(values) => {

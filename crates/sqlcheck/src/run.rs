@@ -136,6 +136,23 @@ struct Version {
     tables: [Option<(Vec<String>, PlainTables)>; 2],
 }
 
+/// What is told of a change.
+struct Done {
+    /// Where it stands, if it has a place of its own.
+    token: Option<Horizon>,
+    /// How many rows it has changed.
+    rows: u64,
+}
+
+impl Done {
+    fn of(answers: &[Answer]) -> Done {
+        Done {
+            token: token(answers),
+            rows: answers.last().map_or(0, |answer| answer.rows),
+        }
+    }
+}
+
 /// A query whose answer is known.
 struct Kept {
     query: Query,
@@ -432,7 +449,14 @@ impl World {
             return self.no_place(&sql, done).await;
         }
         let (asked, token) = match (asked, done) {
-            (Ok(asked), Ok(token)) => (asked, token),
+            (Ok(asked), Ok(done)) => {
+                let rows = state.table(table.id).expect("it is seen");
+                let counted = change.counted(asked.len(), rows);
+                if !counted.contains(&done.rows) {
+                    return wrong(format!("told of {} rows, not of {counted:?}", done.rows));
+                }
+                (asked, done.token)
+            }
             (Err((_, class)), Err(error)) if class == Class::of(&error) => {
                 return self.both_refused(&error).await;
             }
@@ -466,11 +490,11 @@ impl World {
         self.learn().await
     }
 
-    /// Does a change: where it stands then, if it has a place of its own.
-    async fn done(&self, change: &Change, sql: &str) -> Run<Result<Option<Horizon>, Error>> {
+    /// Does a change.
+    async fn done(&self, change: &Change, sql: &str) -> Run<Result<Done, Error>> {
         let Some(Given::Arrow(rows)) = change.given() else {
             let done = timely(self.writer.execute(sql)).await?;
-            return Ok(done.map(|answers| token(&answers)));
+            return Ok(done.map(|answers| Done::of(&answers)));
         };
         let table = change.table();
         let all: Vec<usize> = (0..table.columns.len()).collect();
@@ -482,7 +506,10 @@ impl World {
             return Ok(Err(error));
         }
         let done = timely(appender.commit()).await?;
-        Ok(done.map(|done| Some(done.token.horizon)))
+        Ok(done.map(|done| Done {
+            token: Some(done.token.horizon),
+            rows: done.rows,
+        }))
     }
 
     /// What the plain engine says of the rows that a change touches.

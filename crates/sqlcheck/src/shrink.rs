@@ -57,6 +57,7 @@ fn kind(violation: &Violation) -> String {
         "another session",
         "what is not there",
         "a row was taken",
+        "told of",
         "not restored",
         "restored",
     ];

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lazybase_model::Error;
 
-use super::{Run, Violation, World, mark_of, timely, token, wrong};
+use super::{Done, Run, Violation, World, mark_of, timely, token, wrong};
 use crate::change::Change;
 use crate::compare::Class;
 use crate::define::Define;
@@ -80,7 +80,11 @@ impl World {
             }
             Err(error) => return wrong(format!("refused: {error:?}")),
         };
-        let (empties, token) = (define.empties(&state), token(&answers));
+        let (empties, Done { token, rows }) = (define.empties(&state), Done::of(&answers));
+        let counted = define.counted(&state);
+        if rows != counted {
+            return wrong(format!("told of {rows} rows, not of {counted}: {sql}"));
+        }
         define.apply(&mut state, Some(mark_of(token)));
         match &mut self.transaction {
             Some(open) => {

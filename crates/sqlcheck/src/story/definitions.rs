@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{Ask, Push, Step, Teller};
 use crate::change::Change;
 use crate::define::Define;
+use crate::filter::Filter;
 use crate::kind::{Kind, PATHS};
 use crate::schema::{Schema, Table, View};
 
@@ -198,7 +199,7 @@ impl Teller {
         if !nulls.is_empty() && !self.dice.one_in(4) {
             self.steps.push(Step::Change(Change::Delete {
                 table: Arc::clone(&of),
-                filter: nulls.join(" OR "),
+                filter: Filter::of(nulls.join(" OR ")),
             }));
         }
         let table = Arc::new(of.keyed(self.number(), key));
