@@ -17,6 +17,7 @@ mod change;
 mod compare;
 mod define;
 mod dice;
+mod excuse;
 mod expr;
 mod filter;
 mod hidden;
@@ -161,7 +162,8 @@ fn as_json(report: &Report, shortfalls: &[String]) -> String {
         "times": tally.times,
         "restored": tally.restored,
         "refused": tally.refused,
-        "of_rows": tally.of_rows,
+        "of_arithmetic": tally.of_arithmetic,
+        "of_casts": tally.of_casts,
         "rows": tally.rows,
     })
     .to_string()
@@ -190,11 +192,12 @@ fn print(report: &Report) {
     );
     println!(
         "{} changes, {} of tables; {} statements that both refused, {} that failed on one side \
-         for what rows hold",
+         for what they compute of rows, {} for casts",
         tally.changes + tally.defined,
         tally.defined,
         tally.refused,
-        tally.of_rows,
+        tally.of_arithmetic,
+        tally.of_casts,
     );
     println!(
         "{} answers with mistakes that the planner is known to make over plain tables too",

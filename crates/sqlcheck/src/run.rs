@@ -23,6 +23,7 @@ use lazybase_query::{Answer, Database, Op, Prepared, Session, Value};
 
 use crate::change::{Change, Given};
 use crate::compare::{Class, Table};
+use crate::excuse::{Excuse, excuse};
 use crate::plain::{self, Known, Plain};
 use crate::query::Query;
 use crate::rows::{Asked, Mark, State};
@@ -62,8 +63,11 @@ pub(crate) struct Tally {
     pub(crate) absent: u64,
     /// Statements that both refused.
     pub(crate) refused: u64,
-    /// Statements that failed on one side, for what the rows hold that it looked at.
-    pub(crate) of_rows: u64,
+    /// Statements that failed on one side, for what the rows hold that it looked at: for numbers
+    /// that they compute.
+    pub(crate) of_arithmetic: u64,
+    /// The same for casts.
+    pub(crate) of_casts: u64,
     /// Answers from more than one stage.
     pub(crate) mixed: u64,
     /// Answers that left acknowledged batches out.
@@ -89,7 +93,8 @@ impl Tally {
         self.defined += other.defined;
         self.absent += other.absent;
         self.refused += other.refused;
-        self.of_rows += other.of_rows;
+        self.of_arithmetic += other.of_arithmetic;
+        self.of_casts += other.of_casts;
         self.mixed += other.mixed;
         self.stale += other.stale;
         self.slow += other.slow;
@@ -101,7 +106,19 @@ impl Tally {
 
     /// All that was sent, and held to what the model says.
     pub(crate) fn statements(&self) -> u64 {
-        self.compared + self.changes + self.defined + self.refused + self.of_rows
+        self.compared + self.changes + self.defined + self.refused + self.of_rows()
+    }
+
+    /// Statements that failed on one side, for what the rows hold that it looked at.
+    pub(crate) fn of_rows(&self) -> u64 {
+        self.of_arithmetic + self.of_casts
+    }
+
+    fn excused(&mut self, excuse: Excuse) {
+        match excuse {
+            Excuse::Arithmetic => self.of_arithmetic += 1,
+            Excuse::Cast => self.of_casts += 1,
+        }
     }
 }
 
@@ -457,18 +474,18 @@ impl World {
                 }
                 (asked, done.token)
             }
-            (Err((_, class)), Err(error)) if class == Class::of(&error) => {
+            (Err(plain), Err(error)) if Class::of(&plain) == Class::of(&error) => {
                 return self.both_refused(&error).await;
             }
-            (Err((plain, class)), Err(error)) => {
-                return wrong(format!("refused: {error:?}, not for {class:?}: {plain}"));
+            (Err(plain), Err(error)) => {
+                return wrong(format!("refused: {error:?}, not for {plain:?}"));
             }
             (Ok(_), Err(error)) if Class::of(&error) == Class::Rows => {
-                self.outcome.tally.of_rows += 1;
+                self.excuse(&sql, &error)?;
                 return self.both_refused(&error).await;
             }
             (Ok(_), Err(error)) => return wrong(format!("refused: {error:?}")),
-            (Err((error, _)), Ok(_)) => {
+            (Err(error), Ok(_)) => {
                 return wrong(format!("only the plain engine failed: {error}"));
             }
         };
@@ -513,8 +530,7 @@ impl World {
     }
 
     /// What the plain engine says of the rows that a change touches.
-    async fn asked(&mut self, change: &Change, state: &State) -> Result<Asked, (String, Class)> {
-        let told = |error: Error| (error.to_string(), Class::of(&error));
+    async fn asked(&mut self, change: &Change, state: &State) -> Result<Asked, Error> {
         let Some((sql, width)) = change.question() else {
             return Ok(Asked::new());
         };
@@ -526,16 +542,27 @@ impl World {
                 .filter(|(_, set)| matches!(set, crate::change::Set::Made(_)));
             kinds.extend(made.map(|(at, _)| table.columns[*at].kind));
         }
-        let tables = self.plain.tables(state, &self.known, &sql).map_err(told)?;
+        let tables = self.plain.tables(state, &self.known, &sql)?;
         let sql = plain::spelt(&sql, &self.known.numbers);
-        let (_, batches) = tables.query(&sql).await.map_err(told)?;
+        let (_, batches) = tables.query(&sql).await?;
         let rows = plain::rows_of(&batches, &kinds, &self.known.numbers)
-            .map_err(|error| (error.to_string(), Class::Rows))?;
+            .map_err(|error| Error::invalid(error.to_string()).with_sqlstate("22P02"))?;
         let parts = |mut row: Vec<_>| {
             let made = row.split_off(width);
             (row, made)
         };
         Ok(rows.into_iter().map(parts).collect())
+    }
+
+    /// One side has failed alone: wrong, unless the statement explains it.
+    fn excuse(&mut self, sql: &str, error: &Error) -> Run {
+        match excuse(sql, error.sqlstate()) {
+            Some(excuse) => {
+                self.outcome.tally.excused(excuse);
+                Ok(())
+            }
+            None => wrong(format!("failed alone: {sql}: {error:?}")),
+        }
     }
 
     /// The newest version at or before a horizon.

@@ -58,6 +58,7 @@ fn kind(violation: &Violation) -> String {
         "what is not there",
         "a row was taken",
         "told of",
+        "failed alone",
         "not restored",
         "restored",
     ];

@@ -66,7 +66,7 @@ impl Report {
         // Each with how many statements there may be for one of it, or must be.
         let too_many = [
             ("statements were refused on both sides", tally.refused, 10),
-            ("failed on one side for what rows hold", tally.of_rows, 100),
+            ("failed on one side alone", tally.of_rows(), 100),
             ("answers are the planner's own", tally.planner, 1_000),
         ];
         for (what, count, share) in too_many {

@@ -3,7 +3,7 @@
 
 use lazybase_query::{AnswerStream, Session};
 
-use super::{Run, Version, Violation, World, check_error, known, timely, wrong};
+use super::{Run, Version, Violation, World, check_error, timely, wrong};
 use crate::compare::{Class, Table};
 use crate::hidden;
 use crate::plain;
@@ -66,7 +66,9 @@ impl World {
         let answer = match taken {
             Ok(answer) => answer,
             Err(error) if Class::of(&error) == Class::Rows => {
-                self.outcome.tally.of_rows += 1;
+                if !self.has_failed(&query, &slow.today).await {
+                    self.excuse(&query.sql, &error)?;
+                }
                 return check_error(&error);
             }
             Err(error) => return wrong(format!("refused later: {}: {error:?}", query.sql)),
@@ -90,20 +92,7 @@ impl World {
         let sql = plain::spelt(query.asked(), &self.known.numbers);
         let expected = match plain::answer(&tables, &sql).await {
             Ok(expected) => expected,
-            Err(error) if Class::of(&error) == Class::Rows => {
-                self.outcome.tally.of_rows += 1;
-                return Ok(());
-            }
-            Err(error) if known::mistake(&error.to_string()).is_some() => {
-                self.outcome.tally.planner += 1;
-                return Ok(());
-            }
-            Err(error) => {
-                return wrong(format!(
-                    "only the plain engine failed: {}: {error}",
-                    query.sql
-                ));
-            }
+            Err(error) => return self.only_plain_failed(&query, &error),
         };
         self.count(&answer);
         self.outcome.tally.slow += 1;

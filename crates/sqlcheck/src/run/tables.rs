@@ -159,9 +159,9 @@ impl World {
     /// What became of a statement with a row that no partition takes.
     pub(super) async fn no_place<T>(&mut self, sql: &str, done: Result<T, Error>) -> Run {
         match done {
-            Err(error)
-                if error.sqlstate() == OUT_OF_PARTITIONS || Class::of(&error) == Class::Rows =>
-            {
+            Err(error) if error.sqlstate() == OUT_OF_PARTITIONS => self.both_refused(&error).await,
+            Err(error) if Class::of(&error) == Class::Rows => {
+                self.excuse(sql, &error)?;
                 self.both_refused(&error).await
             }
             Err(error) => wrong(format!("refused: {error:?}")),
