@@ -1,7 +1,10 @@
 //! Random queries, and how much of the order of their rows is settled.
 
+use std::sync::Arc;
+
 use lazybase_query::Value;
 
+use crate::by_hand::Select;
 use crate::dice::Dice;
 use crate::expr::{Name, Writer};
 use crate::kind::Class;
@@ -37,6 +40,8 @@ pub(crate) struct Query {
     /// The same in other words, where the planner is not trusted with these; without LIMIT for
     /// [`Order::Some`].
     words: Option<String>,
+    /// What its answer is told by, where that can be done by hand.
+    pub(crate) by_hand: Option<Arc<Select>>,
 }
 
 impl Query {
@@ -46,6 +51,7 @@ impl Query {
             order,
             bound: None,
             words: None,
+            by_hand: None,
         }
     }
 
@@ -103,7 +109,7 @@ impl<'a> Queries<'a> {
     }
 
     pub(crate) fn draw(&mut self) -> Query {
-        match self.dice.roll(30) {
+        match self.dice.roll(33) {
             0..=3 => self.point(),
             4 | 5 => self.counted(),
             6..=14 => {
@@ -123,10 +129,23 @@ impl<'a> Queries<'a> {
                 self.finished(body)
             }
             26 | 27 => self.windowed(),
-            _ => {
+            28 | 29 => {
                 let body = self.derived();
                 self.finished(body)
             }
+            _ => self.by_hand(),
+        }
+    }
+
+    /// A query whose answer is told by hand too.
+    fn by_hand(&mut self) -> Query {
+        let Some(select) = Select::draw(self.dice, self.schema) else {
+            let body = self.simple();
+            return self.finished(body);
+        };
+        Query {
+            by_hand: Some(Arc::new(select.clone())),
+            ..Query::new(select.sql(), select.settles())
         }
     }
 

@@ -341,6 +341,18 @@ impl State {
         found.filter(|rows| rows.table.is_temporary || is_free(&rows.table.name))
     }
 
+    /// What a name means to the session that writes: rows, and which of their columns it shows.
+    pub(crate) fn named(&self, name: &str) -> Option<(&Rows, Vec<usize>)> {
+        let table = self.temporary.get(name).or_else(|| self.tables.get(name));
+        if let Some(rows) = table {
+            let all = 0..rows.table.columns.len();
+            return Some((rows.as_ref(), all.collect()));
+        }
+        let view = self.views.get(name)?;
+        let rows = self.table(view.table.id)?;
+        Some((rows.as_ref(), view.columns.clone()))
+    }
+
     pub(crate) fn rows_mut(&mut self, id: usize) -> Option<&mut Rows> {
         let mut all = self.tables.values_mut().chain(self.temporary.values_mut());
         all.find(|rows| rows.table.id == id).map(Arc::make_mut)

@@ -76,6 +76,8 @@ pub(crate) struct Tally {
     pub(crate) slow: u64,
     /// Backups that were restored.
     pub(crate) restored: u64,
+    /// Answers that were also told by hand.
+    pub(crate) by_hand: u64,
     /// Answers to queries that name hidden columns.
     pub(crate) hidden: u64,
     /// SCUs whose times were asked for.
@@ -99,6 +101,7 @@ impl Tally {
         self.stale += other.stale;
         self.slow += other.slow;
         self.restored += other.restored;
+        self.by_hand += other.by_hand;
         self.hidden += other.hidden;
         self.times += other.times;
         self.rows += other.rows;

@@ -200,24 +200,33 @@ fn files(id: usize) -> Table {
         default: None,
         merge: None,
     };
+    let columns = vec![
+        column("id", Kind::File, false),
+        column("path", Kind::Text, false),
+        column("note", Kind::Text, true),
+    ];
     Table {
-        id,
-        name: "files".to_owned(),
-        columns: vec![
-            column("id", Kind::File, false),
-            column("path", Kind::Text, false),
-            column("note", Kind::Text, true),
-        ],
-        key: vec![1],
-        is_point: false,
-        hash: None,
-        ranges: None,
-        is_temporary: false,
         owner: true,
+        ..Table::plain(id, "files".to_owned(), columns, vec![1])
     }
 }
 
 impl Table {
+    /// A table without options.
+    pub(crate) fn plain(id: usize, name: String, columns: Vec<Column>, key: Vec<usize>) -> Table {
+        Table {
+            id,
+            name,
+            columns,
+            key,
+            is_point: false,
+            hash: None,
+            ranges: None,
+            is_temporary: false,
+            owner: false,
+        }
+    }
+
     pub(crate) fn draw(dice: &mut Dice, number: usize, with_files: bool) -> Table {
         let keys = [1, 1, 2, 2, 3, 0][dice.roll(6)];
         Table::with_keys(dice, number, with_files, keys)
@@ -333,20 +342,11 @@ impl Table {
             merge: None,
         });
         let has_files = self.columns.iter().any(|of| of.kind == Kind::File);
-        (!has_files).then(|| Table {
-            id,
-            name: format!("t{id}"),
-            columns: columns.collect(),
-            key: match with_key {
-                true => self.key.clone(),
-                false => Vec::new(),
-            },
-            is_point: false,
-            hash: None,
-            ranges: None,
-            is_temporary: false,
-            owner: false,
-        })
+        let key = match with_key {
+            true => self.key.clone(),
+            false => Vec::new(),
+        };
+        (!has_files).then(|| Table::plain(id, format!("t{id}"), columns.collect(), key))
     }
 
     /// CREATE TABLE AS, of a table of these columns.

@@ -83,6 +83,7 @@ impl Report {
             ("were read later", tally.slow, 2_000),
             ("were restored backups", tally.restored, 20_000),
             ("named hidden columns", tally.hidden, 100),
+            ("were told by hand", tally.by_hand, 50),
         ];
         for (what, count, share) in too_few {
             if count < all / share {

@@ -67,6 +67,7 @@ fn stories_have_all_that_can_be_drawn() {
         "RollbackTo",
         "_scu",
         "_time(",
+        "by_hand: Some(",
     ];
     for seed in 0..60 {
         let told = format!("{:?}", Story::draw(seed).steps);

@@ -5,6 +5,7 @@ use lazybase_query::Answer;
 use lazybase_query::plain::PlainTables;
 
 use super::{KEPT_MAX, Kept, Run, World, check_error, known, timely, wrong};
+use crate::by_hand::Select;
 use crate::compare::{Class, Table};
 use crate::hidden;
 use crate::plain::{self, Plain};
@@ -42,6 +43,10 @@ impl World {
                     let state = self.state_of(ask, version);
                     self.is_planners(&state, query, Ok(&got), what).await?;
                 }
+                if let Some(select) = &query.by_hand {
+                    let state = self.state_of(ask, version);
+                    self.judge_by_hand(select, &state, &answer)?;
+                }
                 // What is of the writer alone can't be asked by others.
                 let is_own = self.transaction.is_some() || !self.state().temporary.is_empty();
                 if ask != Ask::Writer || !is_own {
@@ -76,6 +81,22 @@ impl World {
                 self.refused(ask, &error).await
             }
             (Err(error), Ok(_)) => self.only_plain_failed(query, &error),
+        }
+    }
+
+    /// Holds an answer to what is told by hand.
+    pub(super) fn judge_by_hand(&mut self, select: &Select, state: &State, answer: &Answer) -> Run {
+        match select.judged(state, &answer.batches) {
+            None => Ok(()),
+            Some(Ok(())) => {
+                self.outcome.tally.by_hand += 1;
+                Ok(())
+            }
+            Some(Err(what)) => {
+                let stamp = answer.stamp.as_ref().map(ToString::to_string);
+                let stamp = stamp.unwrap_or_default();
+                wrong(format!("{}\n{stamp}\n{what}", select.sql()))
+            }
         }
     }
 
