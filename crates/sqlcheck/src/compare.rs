@@ -54,6 +54,11 @@ impl Table {
         }
     }
 
+    /// Loses all rows.
+    pub(crate) fn clear(&mut self) {
+        self.rows.clear();
+    }
+
     fn sorted(&self) -> Vec<&Vec<String>> {
         let mut rows: Vec<&Vec<String>> = self.rows.iter().collect();
         rows.sort();
@@ -149,3 +154,6 @@ fn texts(batch: &RecordBatch) -> Vec<Vec<String>> {
     };
     (0..batch.num_rows()).map(row).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -25,6 +25,7 @@ mod filter;
 mod hidden;
 mod kind;
 mod plain;
+mod plant;
 mod query;
 mod ranges;
 mod rows;
@@ -44,6 +45,7 @@ use std::time::Duration;
 
 use clap::Parser;
 
+use crate::plant::Plant;
 use crate::run::{Outcome, Violation};
 use crate::story::Story;
 use crate::sweep::{Plan, Report, Teller, sweep, with_stack};
@@ -70,12 +72,18 @@ struct Arguments {
     /// Tells the story of this seed alone, and prints every statement.
     #[arg(long)]
     show: Option<u64>,
+    /// Makes this mistake on purpose: it has to be found.
+    #[arg(long)]
+    plant: Option<Plant>,
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let done = match arguments.show {
-        Some(seed) => Teller::new().and_then(|teller| with_stack(|| show(&teller, seed))),
+        Some(seed) => {
+            let teller = Teller::new(arguments.plant);
+            teller.and_then(|teller| with_stack(|| show(&teller, seed)))
+        }
         None => check(&arguments),
     };
     match done {
@@ -117,6 +125,7 @@ fn check(arguments: &Arguments) -> io::Result<ExitCode> {
         statements: arguments.statements,
         time_max: Duration::from_secs(arguments.minutes * 60),
         threads: arguments.threads,
+        plant: arguments.plant,
     };
     let report = sweep(plan, tell_progress)?;
     let shortfalls = match report.violations.is_empty() {
@@ -136,7 +145,7 @@ fn check(arguments: &Arguments) -> io::Result<ExitCode> {
             false => ExitCode::FAILURE,
         });
     };
-    let teller = Teller::new()?;
+    let teller = Teller::new(arguments.plant)?;
     with_stack(|| explain(&teller, *seed))?;
     Ok(ExitCode::FAILURE)
 }

@@ -25,6 +25,7 @@ use crate::change::{Change, Given};
 use crate::compare::{Class, Table};
 use crate::excuse::{Excuse, excuse};
 use crate::plain::{self, Known, Plain};
+use crate::plant::Plant;
 use crate::query::Query;
 use crate::rows::{Asked, Mark, State};
 use crate::story::{Ask, Step, Story};
@@ -201,6 +202,8 @@ struct World {
     known: Known,
     /// Whether the story looks at hidden columns.
     looks: bool,
+    /// A mistake that is made on purpose.
+    plant: Option<Plant>,
     kept: VecDeque<Kept>,
     slow: Option<Slow>,
     width: (usize, usize),
@@ -208,10 +211,11 @@ struct World {
 }
 
 /// Tells a story.
-pub(crate) async fn tell(plain: &Plain, story: &Story) -> Outcome {
+pub(crate) async fn tell(plain: &Plain, story: &Story, plant: Option<Plant>) -> Outcome {
     let mut world = match World::new(plain).await {
         Ok(world) => World {
             looks: times::are_looked_at(story),
+            plant,
             ..world
         },
         Err(error) => {
@@ -266,6 +270,7 @@ impl World {
             transaction: None,
             known: Known::default(),
             looks: false,
+            plant: None,
             kept: VecDeque::new(),
             slow: None,
             width: (1, 8192),
@@ -305,6 +310,21 @@ impl World {
 
     fn say(&mut self, line: impl Into<String>) {
         self.outcome.lines.push(line.into());
+    }
+
+    /// Whether this mistake is made.
+    fn has(&self, plant: Plant) -> bool {
+        self.plant == Some(plant)
+    }
+
+    /// The SCU of what was acknowledged so.
+    fn scu_at(&self, horizon: Horizon) -> u64 {
+        horizon.scu.0 + u64::from(self.has(Plant::WrongScu))
+    }
+
+    /// Who has set what a statement sets that was acknowledged so, or was not, in a transaction.
+    fn mark_of(&self, token: Option<Horizon>) -> Mark {
+        token.map_or(Mark::Own, |horizon| Mark::Scu(self.scu_at(horizon)))
     }
 
     fn newest(&self) -> usize {
@@ -374,7 +394,7 @@ impl World {
         let answers = timely(self.writer.execute(&sql)).await?;
         let answers = answers.map_err(|error| Violation(format!("{error:?}")))?;
         let (mut state, token) = (self.state(), token(&answers));
-        state.know_paths(crate::kind::PATHS.0, mark_of(token));
+        state.know_paths(crate::kind::PATHS.0, self.mark_of(token));
         self.add_version(state, token);
         self.learn().await
     }
@@ -472,8 +492,9 @@ impl World {
             (Ok(asked), Ok(done)) => {
                 let rows = state.table(table.id).expect("it is seen");
                 let counted = change.counted(asked.len(), rows);
-                if !counted.contains(&done.rows) {
-                    return wrong(format!("told of {} rows, not of {counted:?}", done.rows));
+                let told = done.rows + u64::from(self.has(Plant::WrongCount));
+                if !counted.contains(&told) {
+                    return wrong(format!("told of {told} rows, not of {counted:?}"));
                 }
                 (asked, done.token)
             }
@@ -492,7 +513,7 @@ impl World {
                 return wrong(format!("only the plain engine failed: {error}"));
             }
         };
-        state.apply(change, &asked, mark_of(token));
+        state.apply(change, &asked, self.mark_of(token));
         if let Some(transaction) = &mut self.transaction {
             transaction.state = state;
             if let Change::Truncate { .. } = change {
@@ -671,11 +692,6 @@ fn check_error(error: &Error) -> Run {
 fn token(answers: &[Answer]) -> Option<Horizon> {
     let last = answers.last()?;
     last.token.map(|token| token.horizon)
-}
-
-/// Who has set what a statement sets that was acknowledged so, or was not, in a transaction.
-fn mark_of(token: Option<Horizon>) -> Mark {
-    token.map_or(Mark::Own, |horizon| Mark::Scu(horizon.scu.0))
 }
 
 fn fine<T>(done: Result<T, Error>) -> Run {

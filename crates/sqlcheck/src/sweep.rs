@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::plain::Plain;
+use crate::plant::Plant;
 use crate::run::{Outcome, Tally, Violation, tell};
 use crate::story::Story;
 
@@ -30,6 +31,8 @@ pub(crate) struct Plan {
     pub(crate) time_max: Duration,
     /// How many stories at once.
     pub(crate) threads: usize,
+    /// A mistake that is made on purpose.
+    pub(crate) plant: Option<Plant>,
 }
 
 #[derive(Debug, Default)]
@@ -98,10 +101,12 @@ impl Report {
 pub(crate) struct Teller {
     runtime: Runtime,
     plain: Plain,
+    plant: Option<Plant>,
 }
 
 impl Teller {
-    pub(crate) fn new() -> io::Result<Teller> {
+    /// One that makes a mistake on purpose, or none.
+    pub(crate) fn new(plant: Option<Plant>) -> io::Result<Teller> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
             .thread_stack_size(STACK_BYTES)
@@ -110,12 +115,16 @@ impl Teller {
         Ok(Teller {
             runtime,
             plain: Plain::new().map_err(io::Error::other)?,
+            plant,
         })
     }
 
     /// Tells a story; a panic is a violation.
     pub(crate) fn tell(&self, story: &Story) -> Outcome {
-        let told = || self.runtime.block_on(tell(&self.plain, story));
+        let told = || {
+            let story = tell(&self.plain, story, self.plant);
+            self.runtime.block_on(story)
+        };
         catch_unwind(AssertUnwindSafe(told)).unwrap_or_else(|panic| Outcome {
             violation: Some(Violation(format!("a panic: {}", message(&*panic)))),
             ..Outcome::default()
@@ -159,8 +168,9 @@ pub(crate) fn sweep(plan: Plan, heard: fn(u64)) -> io::Result<Report> {
             enough.fetch_or(done, Ordering::Relaxed);
         }
     };
-    let tellers: io::Result<Vec<Teller>> =
-        (0..plan.threads.max(1)).map(|_| Teller::new()).collect();
+    let tellers: io::Result<Vec<Teller>> = (0..plan.threads.max(1))
+        .map(|_| Teller::new(plan.plant))
+        .collect();
     let tellers = tellers?;
     std::thread::scope(|scope| {
         for teller in &tellers {

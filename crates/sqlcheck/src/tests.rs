@@ -2,11 +2,15 @@
 
 use std::time::Duration;
 
+use clap::ValueEnum;
+
 use crate::dice::Dice;
 use crate::kind::Kind;
+use crate::plant::Plant;
 use crate::ranges::Ranges;
+use crate::run::Violation;
 use crate::story::Story;
-use crate::sweep::{Plan, sweep};
+use crate::sweep::{Plan, Teller, sweep, with_stack};
 
 /// The stories that each run of the tests tells; `LAZYBASE_SQL_STATEMENTS` asks for more.
 #[test]
@@ -17,6 +21,7 @@ fn random_sql_has_the_answers_of_plain_tables() {
         statements: statements.map_or(1_500, |count| count.parse().unwrap()),
         time_max: Duration::from_secs(3600),
         threads: 2,
+        plant: None,
     };
     let report = sweep(plan, |_| {}).unwrap();
     let shown: Vec<String> = report
@@ -28,6 +33,34 @@ fn random_sql_has_the_answers_of_plain_tables() {
     assert_eq!(report.shortfalls(&plan), Vec::<String>::new());
 }
 
+/// So many stories are told at most until a mistake is found.
+const STORIES_PLANTED: u64 = 20;
+
+/// What the first story says that a mistake is found in.
+fn found(plant: Plant) -> Option<String> {
+    let teller = Teller::new(Some(plant)).unwrap();
+    let told = |seed| with_stack(|| teller.tell(&Story::draw(seed))).unwrap();
+    let mut violations = (0..STORIES_PLANTED).filter_map(|seed| told(seed).violation);
+    violations.next().map(|Violation(what)| what)
+}
+
+/// The harness can fail: each mistake that is made on purpose is found, and for what it is.
+#[test]
+fn planted_mistakes_are_found() {
+    for plant in Plant::value_variants() {
+        let what = found(*plant).unwrap_or_else(|| panic!("{plant:?} is not found"));
+        let says = match plant {
+            Plant::LostRow | Plant::RowTwice | Plant::OtherOrder | Plant::WrongCell => "but got",
+            Plant::Failure => "failed alone",
+            Plant::BothSides => "expected by hand",
+            Plant::WrongCount => "told of",
+            Plant::WrongScu => "WHERE _scu =",
+            Plant::WrongTime => "_time",
+        };
+        assert!(what.contains(says), "{plant:?}: {what}");
+    }
+}
+
 /// A report that says less than was asked for does not pass.
 #[test]
 fn a_sweep_without_time_falls_short() {
@@ -36,6 +69,7 @@ fn a_sweep_without_time_falls_short() {
         statements: 1_000_000,
         time_max: Duration::ZERO,
         threads: 1,
+        plant: None,
     };
     let report = sweep(plan, |_| {}).unwrap();
     assert!(report.shortfalls(&plan)[0].contains("not 1000000"));

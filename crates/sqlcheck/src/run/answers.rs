@@ -9,6 +9,7 @@ use crate::by_hand::Select;
 use crate::compare::{Class, Table};
 use crate::hidden;
 use crate::plain::{self, Plain};
+use crate::plant::Plant;
 use crate::query::Query;
 use crate::rows::State;
 use crate::story::Ask;
@@ -20,6 +21,7 @@ impl World {
         ask: Ask,
         answer: Result<Answer, Error>,
     ) -> Run {
+        let answer = self.heard(answer);
         let ask = match ask {
             Ask::Pinned if self.pin.is_none() => Ask::Writer,
             Ask::Bound | Ask::Prepared => Ask::Writer,
@@ -31,6 +33,7 @@ impl World {
             Err(_) => self.newest(),
         };
         let expected = self.expected(ask, version, query.asked()).await;
+        let expected = expected.map(|expected| self.told(expected));
         match (expected, answer) {
             (Ok(expected), Ok(answer)) => {
                 self.count(&answer);
@@ -82,6 +85,22 @@ impl World {
             }
             (Err(error), Ok(_)) => self.only_plain_failed(query, &error),
         }
+    }
+
+    /// An answer, with the mistake that is planted.
+    pub(super) fn heard(&self, answer: Result<Answer, Error>) -> Result<Answer, Error> {
+        match self.plant {
+            Some(plant) => plant.heard(answer),
+            None => answer,
+        }
+    }
+
+    /// An expected answer, with the mistake that is planted.
+    pub(super) fn told(&self, mut expected: Table) -> Table {
+        if self.has(Plant::BothSides) {
+            expected.clear();
+        }
+        expected
     }
 
     /// Holds an answer to what is told by hand.
@@ -311,8 +330,9 @@ impl World {
             }
             self.say(format!("{sql} -- again"));
             let answer = timely(self.loose.execute(&sql)).await?;
-            let answer = match answer {
-                Ok(mut answers) => answers.remove(0),
+            let answer = answer.map(|mut answers| answers.remove(0));
+            let answer = match self.heard(answer) {
+                Ok(answer) => answer,
                 // A view may have gone since.
                 Err(error) if error.sqlstate() == "42P01" => continue,
                 Err(error) if Class::of(&error) == Class::Rows => {

@@ -63,7 +63,7 @@ impl World {
         let query = slow.query;
         self.say(format!("-- the rows of: {}", query.sql));
         let taken = timely(slow.rows.collect()).await?;
-        let answer = match taken {
+        let answer = match self.heard(taken) {
             Ok(answer) => answer,
             Err(error) if Class::of(&error) == Class::Rows => {
                 if !self.has_failed(&query, &slow.today).await {
@@ -91,7 +91,7 @@ impl World {
         let tables = tables.map_err(|error| Violation(format!("{error:?}")))?;
         let sql = plain::spelt(query.asked(), &self.known.numbers);
         let expected = match plain::answer(&tables, &sql).await {
-            Ok(expected) => expected,
+            Ok(expected) => self.told(expected),
             Err(error) => return self.only_plain_failed(&query, &error),
         };
         self.count(&answer);

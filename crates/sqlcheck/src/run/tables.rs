@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lazybase_model::Error;
 
-use super::{Done, Run, Violation, World, mark_of, timely, token, wrong};
+use super::{Done, Run, Violation, World, timely, token, wrong};
 use crate::change::Change;
 use crate::compare::Class;
 use crate::define::Define;
@@ -85,7 +85,7 @@ impl World {
         if rows != counted {
             return wrong(format!("told of {rows} rows, not of {counted}: {sql}"));
         }
-        define.apply(&mut state, Some(mark_of(token)));
+        define.apply(&mut state, Some(self.mark_of(token)));
         match &mut self.transaction {
             Some(open) => {
                 open.state = state;

@@ -7,6 +7,7 @@ use lazybase_query::Answer;
 
 use super::{Run, Violation, World, timely, wrong};
 use crate::hidden;
+use crate::plant::Plant;
 use crate::rows::{Mark, Rows, State};
 use crate::story::{Step, Story};
 
@@ -18,6 +19,9 @@ pub(super) fn are_looked_at(story: &Story) -> bool {
         _ => false,
     })
 }
+
+/// In microseconds.
+const SECOND: i64 = 1_000_000;
 
 /// Some rows that an SCU was the last to change.
 struct Changed {
@@ -58,6 +62,7 @@ impl World {
                 Violation(format!("{sql}: {cells:?}, of {} rows", changed.rows))
             };
             let time = time_of(&cells_of(&answer), changed.rows).ok_or_else(told)?;
+            let time = time + i64::from(self.has(Plant::WrongTime)) * SECOND;
             let known = &mut self.known.times;
             let (before, after) = (known.range(..scu).next_back(), known.range(scu..).next());
             let rises = before.is_none_or(|(_, before)| *before <= time)

@@ -101,7 +101,7 @@ impl World {
         if let Some(mut done) = now {
             let token = token(&answers);
             if let Some(horizon) = token {
-                done.state.commit(horizon.scu.0);
+                done.state.commit(self.scu_at(horizon));
             }
             if token.is_some() && done.empties {
                 self.add_version(done.stored, None);
