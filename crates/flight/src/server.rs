@@ -25,7 +25,7 @@ use crate::allowance::{Allowance, Pool};
 use crate::clock::{pause, within};
 use crate::peer::Peer;
 use crate::service::Service;
-use crate::sessions::Sessions;
+use crate::sessions::{Known, Sessions};
 use crate::statements::Statements;
 
 /// The name of gRPC's protocol in TLS.
@@ -134,11 +134,16 @@ impl Server {
         } = self;
         let (ending, ended) = (watch::Sender::new(false), watch::Sender::new(false));
         let statements = Arc::new(Statements::new(options.idle, HANDLES_MAX));
+        let tls = options.tls.as_deref();
+        let known = Known {
+            by_name: options.trusts_loopback,
+            by_certificate: tls.is_some_and(Tls::takes_certificates),
+        };
         let sessions = Arc::new(Sessions::new(
             database,
             options.idle,
             options.sessions_max,
-            options.trusts_loopback,
+            known,
             Arc::clone(&statements),
         ));
         let service = Service {

@@ -66,13 +66,21 @@ struct Entry {
     used: Instant,
 }
 
+/// How roles are known without a password.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Known {
+    /// By name alone, from this machine.
+    pub(crate) by_name: bool,
+    /// By the certificates of their clients.
+    pub(crate) by_certificate: bool,
+}
+
 /// All sessions that clients know of.
 pub(crate) struct Sessions {
     database: Database,
     idle: Duration,
     sessions_max: usize,
-    /// Whether roles of this machine need no password.
-    trusts: bool,
+    known: Known,
     attempts: Attempts,
     entries: Mutex<HashMap<Id, Entry>>,
     /// What goes with them.
@@ -101,14 +109,14 @@ impl Sessions {
         database: Database,
         idle: Duration,
         sessions_max: usize,
-        trusts: bool,
+        known: Known,
         statements: Arc<Statements>,
     ) -> Sessions {
         Sessions {
             database,
             idle,
             sessions_max,
-            trusts,
+            known,
             attempts: Attempts::default(),
             entries: Mutex::default(),
             statements,
@@ -165,7 +173,7 @@ impl Sessions {
         };
         let given = credentials(metadata)?.filter(|given| !given.user.is_empty());
         match given {
-            Some(given) if self.database.asks_for_passwords() && !session.is_of(&given.user) => {
+            Some(given) if !self.is_open() && !session.is_of(&given.user) => {
                 Err(Error::invalid(format!(
                     "the credentials are those of {:?}, the session is somebody else's",
                     given.user
@@ -177,13 +185,19 @@ impl Sessions {
         }
     }
 
+    /// Whether everybody on this machine is let in by name alone.
+    fn is_open(&self) -> bool {
+        self.database
+            .is_open(self.known.by_name || self.known.by_certificate)
+    }
+
     /// Whether a call is of somebody who was let in, as far as that shows without a password: then
     /// its messages may be long.
     pub(crate) fn is_let_in(&self, metadata: &MetadataMap, peer: &Peer) -> bool {
         if peer.check_place().is_err() {
             return false;
         }
-        let needs_none = self.trusts || !self.database.asks_for_passwords();
+        let needs_none = self.known.by_name || self.is_open();
         if (peer.is_local() && needs_none) || peer.certified().is_some() {
             return true;
         }
@@ -209,16 +223,17 @@ impl Sessions {
         if user.len() > NAME_BYTES_MAX || user.contains('\0') {
             return Err(refused("no user has this name"));
         }
-        if !self.database.asks_for_passwords() {
-            return match peer.is_local() {
-                true => self.database.trust(user),
-                false => Err(refused("nobody can log in from other machines")
-                    .with_detail("no role has LOGIN")),
-            };
+        if peer.is_local() && self.is_open() {
+            return self.database.trust(user);
+        }
+        if self.database.is_open(true) {
+            return Err(
+                refused("nobody can log in from other machines").with_detail("no role has LOGIN")
+            );
         }
         if let Some(name) = peer.certified() {
             return match user.is_empty() || user == name {
-                true => self.database.trust(name),
+                true => self.database.trust_certificate(name),
                 false => Err(refused(&format!(
                     "the certificate is that of {name:?}, not of {user:?}"
                 ))),
@@ -228,7 +243,7 @@ impl Sessions {
             return Err(refused("who are you? a name and a password are needed")
                 .with_hint("give the client a user name and a password of a role"));
         };
-        if peer.is_local() && self.trusts {
+        if peer.is_local() && self.known.by_name {
             return self.database.trust_here(&user);
         }
         let turn = within(Attempts::PATIENCE, self.attempts.turn(peer.ip())).await;

@@ -281,15 +281,32 @@ impl Default for Access {
     }
 }
 
+/// How those who connect can show which role they are; each allows more than the one before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Logins {
+    /// Not at all: no role may log in.
+    None,
+    /// Not by a password: roles may log in, and none of them has one.
+    WithoutPassword,
+    /// By a password too.
+    WithPassword,
+}
+
 impl Access {
     /// The role of a name.
     pub fn role_named(&self, name: &str) -> Option<&Role> {
         self.roles.values().find(|role| role.name == name)
     }
 
-    /// Whether any role may connect: from then on nobody is let in by name alone.
-    pub fn has_logins(&self) -> bool {
-        self.roles.values().any(|role| role.login)
+    /// How roles can show who they are.
+    pub fn logins(&self) -> Logins {
+        let of_role = |role: &Role| match role.login {
+            false => Logins::None,
+            true if role.password.is_none() => Logins::WithoutPassword,
+            true => Logins::WithPassword,
+        };
+        let all = self.roles.values().map(of_role);
+        all.max().unwrap_or(Logins::None)
     }
 
     /// What tables or views stand under a role.

@@ -1,8 +1,8 @@
-//! Who is let in: by name alone while there are no roles, by a client's certificate, or by a
-//! password in a SCRAM-SHA-256 exchange, bound to the server's certificate where there is one.
+//! Who is let in: by name alone while no role can show who it is, by a client's certificate, or by
+//! a password in a SCRAM-SHA-256 exchange, bound to the server's certificate where there is one.
 //!
 //! ```text
-//!   no role may log in   -> trusted, on this machine alone
+//!   no role can show it  -> trusted, on this machine alone
 //!   certificate          -> the role of its common name
 //!   SASL -> client first -> server first (salt, iterations) -> client final (proof)
 //!        -> server final (its own proof) | 28P01, whatever was not right
@@ -36,6 +36,8 @@ pub(crate) struct Door<'d> {
     pub(crate) database: &'d Database,
     /// Roles are let in by name alone where the client is on this machine.
     pub(crate) trusts_loopback: bool,
+    /// Certificates of clients are taken.
+    pub(crate) takes_certificates: bool,
     pub(crate) attempts: &'d Attempts,
     pub(crate) peer: SocketAddr,
 }
@@ -59,17 +61,18 @@ impl Door<'_> {
             .with_hint("connect with sslmode=verify-full, or sslmode=require")
             .with_sqlstate("28000")));
         }
-        if !self.database.asks_for_passwords() {
-            return Ok(match is_local {
-                true => self.database.trust(user),
-                false => Err(Error::invalid("nobody can log in from other machines")
-                    .with_detail("no role has LOGIN")
-                    .with_sqlstate("28000")),
-            });
+        let without_passwords = self.trusts_loopback || self.takes_certificates;
+        if is_local && self.database.is_open(without_passwords) {
+            return Ok(self.database.trust(user));
+        }
+        if self.database.is_open(true) {
+            return Ok(Err(Error::invalid("nobody can log in from other machines")
+                .with_detail("no role has LOGIN")
+                .with_sqlstate("28000")));
         }
         if let Some(name) = wire.certified() {
             return Ok(match name == user {
-                true => self.database.trust(user),
+                true => self.database.trust_certificate(user),
                 false => Err(Error::invalid(format!(
                     "the certificate is that of {name:?}, not of {user:?}"
                 ))

@@ -1,7 +1,7 @@
 //! The listener: one task a connection, a limit on how many, and a graceful end.
 //!
 //! Invariant SRV-1: it listens where other machines reach it only with TLS, and only once a role
-//! has a password; without roles, it lets in whoever is on this machine, by name alone.
+//! has a password; before, it lets in whoever is on this machine, by name alone.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -377,6 +377,7 @@ async fn begin(
     let door = Door {
         database: &shared.database,
         trusts_loopback: shared.options.trusts_loopback,
+        takes_certificates: tls.is_some_and(Tls::takes_certificates),
         attempts: &shared.attempts,
         peer,
     };

@@ -191,16 +191,13 @@ impl Doors {
 /// Who is let in, in words.
 fn who(database: &Database, config: &Config) -> &'static str {
     let shows_certificates = config.tls_client_ca.is_some();
-    match database.asks_for_passwords() {
-        false => "any user, this machine only",
-        true if config.trust_loopback => {
+    match database.is_open(config.trust_loopback || shows_certificates) {
+        true => "any user, this machine only",
+        false if config.trust_loopback => {
             "roles; from this machine without a password, also lazybase, who owns the folder"
         }
-        true if shows_certificates => "roles, with a password or a certificate",
-        true if !database.has_password() => {
-            "nobody: no role that may log in has a password; stop, and lazybase role password NAME"
-        }
-        true => "roles, with a password",
+        false if shows_certificates => "roles, with a password or a certificate",
+        false => "roles, with a password",
     }
 }
 

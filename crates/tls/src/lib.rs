@@ -82,6 +82,11 @@ impl Tls {
         Ok(())
     }
 
+    /// Whether clients may show who they are by certificates.
+    pub fn takes_certificates(&self) -> bool {
+        self.files.client_ca.is_some()
+    }
+
     /// The configuration for a protocol, or several, by their names in TLS (such as `h2`), and the
     /// text of its certificate. It is that of now: ask again for the next connection.
     pub fn now(&self, protocols: &[&str]) -> (Arc<ServerConfig>, Arc<[u8]>) {

@@ -179,6 +179,24 @@ async fn the_folders_owner_is_let_in_by_name_where_this_machine_is_trusted() {
     served.stop().await;
 }
 
+/// A role that has no password can't show who it is: then everybody on this machine is let in.
+#[tokio::test]
+async fn names_are_enough_until_a_role_has_a_password() {
+    let served = Served::start().await;
+    served.sql("CREATE ROLE app LOGIN").await;
+    let mut app = logged_in(&served, "app", "").await;
+    let refused = query(&mut app, "CREATE TABLE t (k INT)").await;
+    assert_eq!(sqlstate(refused), "42501");
+    let mut me = logged_in(&served, "me", "").await;
+    let given = "ALTER ROLE app PASSWORD 'secret'".to_owned();
+    me.execute_update(given, None).await.unwrap();
+    let mut other = served.client().await;
+    assert!(other.handshake("me", "").await.is_err());
+    assert!(other.handshake("app", "").await.is_err());
+    logged_in(&served, "app", "secret").await;
+    served.stop().await;
+}
+
 #[tokio::test]
 async fn statements_pass_the_gate_of_their_role() {
     let served = served().await;

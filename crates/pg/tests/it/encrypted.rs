@@ -17,7 +17,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion, version};
 
 use crate::raw::startup;
-use crate::served::{LESS_THAN_SILENCE, Served};
+use crate::served::{LESS_THAN_SILENCE, Served, sqlstate};
 
 /// Makes a certificate authority, and certificates of it for the server and for the client `anna`.
 fn certificates(folder: &Path) {
@@ -197,6 +197,23 @@ async fn a_certificate_lets_in_the_role_of_its_name_and_no_other() {
     );
     let (done, said) = world.psql(&shows, "SELECT 1").await.unwrap();
     assert!(!done, "{said}");
+}
+
+/// A role without a password comes in by its certificate: nobody else needs to.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_certificates_let_roles_in_others_are_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options {
+        tls: Some(tls(folder.path(), true)),
+        ..Options::default()
+    };
+    let served = Served::start_with(options).await;
+    let client = served.connect("user=me").await.unwrap();
+    client.batch_execute("CREATE USER anna").await.unwrap();
+    for user in ["me", "anna", "lazybase"] {
+        let refused = served.connect(&format!("user={user} password=x")).await;
+        assert_eq!(sqlstate(refused), "28P01", "{user}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

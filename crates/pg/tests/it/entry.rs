@@ -69,6 +69,32 @@ async fn the_first_role_that_may_log_in_closes_the_open_door() {
     );
 }
 
+/// Nobody could come in by a password: whoever made the role could not take it back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_role_without_a_password_locks_nobody_out() {
+    let served = Served::start().await;
+    let me = served.connect("user=me").await.unwrap();
+    // As `createuser` has it.
+    let made = "CREATE ROLE zed NOSUPERUSER NOCREATEDB NOCREATEROLE INHERIT LOGIN NOREPLICATION \
+                NOBYPASSRLS";
+    me.batch_execute(made).await.unwrap();
+    let zed = served.connect("user=zed").await.unwrap();
+    let who = zed.query_one("SELECT current_user", &[]).await.unwrap();
+    assert_eq!(who.get::<_, &str>(0), "zed");
+    let refused = zed.batch_execute("CREATE TABLE t (k INT)").await;
+    assert_eq!(sqlstate(refused), "42501");
+    let again = served.connect("user=me").await.unwrap();
+    let dropped = "DROP ROLE zed; CREATE USER bob; ALTER USER bob PASSWORD 'secret'";
+    again.batch_execute(dropped).await.unwrap();
+    // One that has a password can show who it is, and then everybody is to.
+    for more in ["user=me password=x", "user=bob password=x"] {
+        assert_eq!(sqlstate(served.connect(more).await), "28P01", "{more}");
+    }
+    let bob = served.connect("user=bob password=secret").await.unwrap();
+    let last = bob.batch_execute("ALTER USER bob PASSWORD NULL").await;
+    assert_eq!(sqlstate(last), "42501");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn privileges_hold_over_the_wire_also_for_what_was_prepared() {
     let served = guarded().await;

@@ -1,8 +1,10 @@
 //! Who is let in: names and passwords become roles.
 //!
-//! While no role may log in, whoever can reach the server is let in as the folder's owner: servers
-//! listen on loopback alone then. From the first role with LOGIN on, everybody gives a password,
-//! but where this machine is trusted: there, names are enough, and the owner's is one of them.
+//! While no role can show who it is, whoever is on this machine is let in by name alone: as the
+//! role of the name, or as the folder's owner. Roles show who they are by passwords, and some
+//! servers know them otherwise too: by certificates, or because this machine is trusted, where
+//! names are enough, and the owner's is one of them. So a role that can't come in itself keeps
+//! nobody else out.
 //! Invariant AUTH-1: who asks can't tell a wrong password from a name that is not there, that may
 //! not log in, or that has no password (any more).
 
@@ -10,7 +12,7 @@ use std::net::SocketAddr;
 use std::sync::OnceLock;
 
 use futures::future::BoxFuture;
-use lazybase_model::access::{Access, Object, Privilege, Role, RoleId};
+use lazybase_model::access::{Access, Logins, Object, Privilege, Role, RoleId};
 use lazybase_model::{Error, Result};
 use pgwire::api::auth::sasl::scram::ScramSecret;
 
@@ -68,44 +70,61 @@ impl Challenge {
 }
 
 impl Database {
-    /// Whether passwords are asked for: a role may log in.
-    pub fn asks_for_passwords(&self) -> bool {
-        self.instance().manifest().access.has_logins()
+    /// Whether everybody on this machine is let in, for no role can show who it is: none that may
+    /// log in has a password, nor, where the server knows roles `without_passwords` too, by
+    /// certificates or because it trusts this machine, may any log in at all.
+    pub fn is_open(&self, without_passwords: bool) -> bool {
+        let logins = self.instance().manifest().access.logins();
+        match without_passwords {
+            true => logins == Logins::None,
+            false => logins != Logins::WithPassword,
+        }
     }
 
     /// Whether some role can log in with a password: what servers that others reach need.
     pub fn has_password(&self) -> bool {
-        let manifest = self.instance().manifest();
-        let mut roles = manifest.access.roles.values();
-        roles.any(|role| role.login && role.password.is_some())
+        !self.is_open(false)
     }
 
-    /// Lets in by name alone: whoever can reach the server is trusted.
+    /// Lets in by name alone somebody on this machine, while that is open ([`Database::is_open`]):
+    /// as the role of that name, if it may log in, or else as the folder's owner.
     ///
     /// # Errors
-    /// `Invalid` (28000) where roles may log in, and this is none of them.
+    /// `Invalid`: 28000 where a role that may log in has a password, and none that may has this
+    /// name; 42501 without CONNECT.
     pub fn trust(&self, user: &str) -> Result<Authenticated> {
-        match self.asks_for_passwords() {
-            false => Ok(owner(user)),
+        let manifest = self.instance().manifest();
+        let role = manifest.access.role_named(user);
+        let is_role = role.is_some_and(|role| role.login);
+        match is_role || manifest.access.logins() == Logins::WithPassword {
             true => self.role_of(user),
+            false => Ok(owner(user)),
         }
     }
 
     /// Lets in by name alone somebody on this machine, where that is trusted: the roles that may
-    /// log in, and `lazybase`, who owns the folder. So no change of roles locks everybody out.
+    /// log in, and `lazybase`, who owns the folder.
     ///
     /// # Errors
-    /// `Invalid` (28000) for other names, where roles may log in; 42501 without CONNECT.
+    /// `Invalid` (28000) for other names; 42501 without CONNECT.
     pub fn trust_here(&self, user: &str) -> Result<Authenticated> {
         if user == CATALOG {
             return Ok(owner(user));
         }
-        self.trust(user).map_err(|error| match error.sqlstate() {
+        self.role_of(user).map_err(|error| match error.sqlstate() {
             "28000" => error.with_hint(format!(
                 "connect as a role with LOGIN, or as {CATALOG}, who owns the folder"
             )),
             _ => error,
         })
+    }
+
+    /// Lets in the role of the name in a certificate that was verified.
+    ///
+    /// # Errors
+    /// `Invalid`: 28000 where no role that may log in has this name; 42501 without CONNECT.
+    pub fn trust_certificate(&self, name: &str) -> Result<Authenticated> {
+        self.role_of(name)
     }
 
     /// Begins a SCRAM-SHA-256 exchange. Everybody gets one, whoever they say they are.

@@ -5,10 +5,11 @@
 //!   statement -> may the session do this? -> AccessChanges -> Sink: one commit, or the buffer
 //! ```
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use lazybase_model::access::{
-    Access, AccessChange, Object, Privilege, Privileges, Role, RoleAttribute, RoleId,
+    Access, AccessChange, Logins, Object, Privilege, Privileges, Role, RoleAttribute, RoleId,
 };
 use lazybase_model::{Error, Result, Table};
 
@@ -42,9 +43,9 @@ pub(crate) async fn run(
     loop {
         attempts += 1;
         let mut asked = Asked::of(session);
-        let had_logins = asked.access.has_logins();
+        let before = asked.access.logins();
         asked.ask(statement)?;
-        asked.check_logins(had_logins)?;
+        asked.check_logins(before)?;
         let mut sink = Sink::of(session);
         let in_transaction = sink.in_transaction();
         for change in asked.changes {
@@ -192,28 +193,51 @@ impl Asked {
         }
     }
 
-    /// Without a role that may log in, whoever reaches the server from its machine is let in as the
-    /// folder's owner: that is for superusers to say. From the first such role on, nobody else is,
-    /// which is told.
-    fn check_logins(&mut self, had: bool) -> Result<()> {
-        let mut roles = self.access.roles.values();
-        match (had, roles.find(|role| role.login)) {
-            (true, None) => {}
-            (false, Some(first)) => {
-                self.notices.push(Notice::warning(first_login(first)));
-                return Ok(());
+    /// While no role can show who it is, whoever reaches the server from its machine is let in, as
+    /// the folder's owner too: that is for superusers to say. Who is let in from then on is told.
+    fn check_logins(&mut self, before: Logins) -> Result<()> {
+        let now = self.access.logins();
+        match now.cmp(&before) {
+            Ordering::Equal => return Ok(()),
+            Ordering::Greater => {}
+            Ordering::Less if self.gate.rights().superuser => {}
+            Ordering::Less => {
+                let what = match now {
+                    Logins::None => "role",
+                    Logins::WithoutPassword | Logins::WithPassword => "password of a role",
+                };
+                return Err(denied(format!(
+                    "the last {what} with LOGIN is for superusers to take away"
+                ))
+                .with_detail("without one, everybody on this machine is the folder's owner"));
             }
-            (true, Some(_)) | (false, None) => return Ok(()),
         }
-        if !self.gate.rights().superuser {
-            return Err(
-                denied("the last role with LOGIN is for superusers to take away")
-                    .with_detail("without one, everybody on this machine is the folder's owner"),
-            );
-        }
-        let notice = "from now on everybody on this machine is let in as the folder's owner";
-        self.notices.push(Notice::warning(notice));
+        self.notices.push(Notice::warning(self.let_in(now)));
         Ok(())
+    }
+
+    /// Who is let in from now on.
+    fn let_in(&self, logins: Logins) -> String {
+        let told = match logins {
+            Logins::None => "from now on everybody on this machine is let in as the folder's owner",
+            Logins::WithoutPassword => {
+                "no role that may log in has a password: until ALTER ROLE ... PASSWORD gives one, \
+                 everybody on this machine is let in without, as the role of the name or else as \
+                 the folder's owner; with --trust-loopback or --tls-client-ca, roles alone are"
+            }
+            Logins::WithPassword => {
+                "from now on connections are those of roles, which give a password; without one, \
+                 only with a certificate, or from this machine where --trust-loopback is on"
+            }
+        };
+        let can_enter = |role: &Role| role.superuser && role.login && role.password.is_some();
+        match logins == Logins::WithPassword && !self.access.roles.values().any(can_enter) {
+            true => format!(
+                "{told}; no superuser has one: CREATE ROLE ... SUPERUSER LOGIN PASSWORD makes one \
+                 now, lazybase role create --superuser while no server runs"
+            ),
+            false => told.to_owned(),
+        }
     }
 
     fn named(&self, name: &str) -> Result<RoleId> {
@@ -720,20 +744,6 @@ fn of_table(table: &Table, listed: &Listed) -> Result<Given> {
         }
     }
     Ok(given)
-}
-
-/// What the first role that may log in changes for everybody else.
-fn first_login(role: &Role) -> String {
-    let mut notice = "from now on connections are those of roles, which give a password; \
-                      without one, only from this machine where --trust-loopback is on"
-        .to_owned();
-    if role.password.is_none() {
-        notice += "; this role has none: ALTER ROLE ... PASSWORD gives it one";
-    } else if !role.superuser {
-        notice += "; no superuser has one: CREATE ROLE ... SUPERUSER LOGIN PASSWORD makes one now, \
-                   lazybase role create --superuser while no server runs";
-    }
-    notice
 }
 
 /// The name of a new role.

@@ -422,7 +422,7 @@ async fn what_the_first_role_that_may_log_in_changes_is_told() {
     let (_folder, _database, operator) = world().await;
     operator.execute("CREATE ROLE quiet").await.unwrap();
     for (sql, told) in [
-        ("CREATE ROLE one LOGIN", "this role has none"),
+        ("CREATE ROLE one LOGIN", "as the role of the name or else"),
         ("DROP ROLE one", "everybody on this machine"),
         (
             "ALTER ROLE quiet LOGIN PASSWORD 'x'",
@@ -459,7 +459,7 @@ async fn superusers_alone_take_the_last_login_away() {
     }
     let third = "CREATE ROLE third CREATEROLE; SET ROLE third; DROP ROLE maker";
     denied(operator.execute(third).await);
-    assert!(database.asks_for_passwords());
+    assert!(!database.is_open(true));
     let last = "RESET ROLE; DROP ROLE maker";
     let answers = operator.execute(last).await.unwrap();
     let told = &answers.last().unwrap().notices;
@@ -467,7 +467,44 @@ async fn superusers_alone_take_the_last_login_away() {
         told[0].message.contains("everybody on this machine"),
         "{told:?}"
     );
-    assert!(!database.asks_for_passwords());
+    assert!(database.is_open(true));
+}
+
+/// Without passwords of roles that log in, everybody on the machine is let in too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn superusers_alone_take_the_last_password_away() {
+    let (_folder, database, operator) = world().await;
+    operator
+        .execute(
+            "CREATE ROLE bare LOGIN; CREATE ROLE anna LOGIN PASSWORD 'x'; \
+             CREATE ROLE maker CREATEROLE",
+        )
+        .await
+        .unwrap();
+    for (who, sql) in [
+        ("anna", "ALTER ROLE anna PASSWORD NULL"),
+        ("maker", "ALTER ROLE anna NOLOGIN"),
+        ("maker", "DROP ROLE anna"),
+    ] {
+        denied(role(&database, who).await.execute(sql).await);
+    }
+    assert!(!database.is_open(false));
+    let refused = database.trust("nosuch").unwrap_err();
+    assert_eq!(refused.sqlstate(), "28000");
+    let last = "ALTER ROLE anna PASSWORD NULL";
+    let told = &operator.execute(last).await.unwrap()[0].notices;
+    assert!(
+        told[0].message.contains("no role that may log in has"),
+        "{told:?}"
+    );
+    // Roles are let in as themselves, and by a certificate nobody else is.
+    assert!(database.is_open(false) && !database.is_open(true));
+    for (name, owns) in [("anna", false), ("bare", false), ("nosuch", true)] {
+        let who = database.trust(name).unwrap();
+        assert_eq!((who.name(), who.is_superuser()), (name, owns));
+    }
+    let refused = database.trust_certificate("nosuch").unwrap_err();
+    assert_eq!(refused.sqlstate(), "28000");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
