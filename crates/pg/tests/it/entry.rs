@@ -1,5 +1,7 @@
 //! Who is let in: passwords, what roles may do over the wire, and bytes that are no SASL message.
 
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -93,6 +95,25 @@ async fn a_role_without_a_password_locks_nobody_out() {
     let bob = served.connect("user=bob password=secret").await.unwrap();
     let last = bob.batch_execute("ALTER USER bob PASSWORD NULL").await;
     assert_eq!(sqlstate(last), "42501");
+}
+
+/// The programs themselves, where they are on this machine.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn createuser_and_dropuser_work_on_a_fresh_server() {
+    let served = Served::start().await;
+    let port = served.address.port().to_string();
+    for program in ["/usr/bin/createuser", "/usr/bin/dropuser"] {
+        if !Path::new(program).exists() {
+            eprintln!("skipped: there is no {program} on this machine");
+            return;
+        }
+        let mut command = Command::new(program);
+        command.args(["-h", "127.0.0.1", "-p", &port, "-U", "me", "-w", "zed"]);
+        let output = tokio::task::spawn_blocking(move || command.output());
+        let output = output.await.unwrap().unwrap();
+        assert!(output.status.success(), "{program}: {output:?}");
+    }
+    served.connect("user=me").await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
