@@ -9,7 +9,6 @@ use lazybase_tls::{HANDSHAKE, Tls, common_name};
 use pgwire::messages::Message as Encode;
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt, Interest};
 use tokio::net::TcpStream;
-use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::messages::{self, Message};
@@ -76,10 +75,9 @@ impl Wire {
         if !self.input.is_empty() || !self.out.is_empty() {
             return Err(Gone);
         }
-        let (config, certificate) = tls.now(&[PROTOCOL]);
         match std::mem::replace(&mut self.stream, Stream::Broken) {
             Stream::Plain(stream) => {
-                let stream = TlsAcceptor::from(config).accept(stream).await?;
+                let (stream, certificate) = tls.accept(stream, &[PROTOCOL]).await?;
                 self.stream = Stream::Encrypted(Box::new(stream));
                 self.certificate = Some(certificate);
                 Ok(())

@@ -5,25 +5,32 @@
 //! TLS 1.2 and 1.3, by `rustls` over `ring`. Invariant TLS-1: what is read anew counts for new
 //! connections only once all of it was found whole; until then the old one does.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use lazybase_model::{Error, Result};
 use parking_lot::RwLock;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{self, RootCertStore, ServerConfig};
+use tokio_rustls::server::TlsStream;
 use x509_certificate::X509Certificate;
 
 mod client;
 mod descriptors;
 mod listener;
+mod refusals;
 
 pub use client::{ClientFiles, Trust, end_point, of_client};
 pub use descriptors::{Descriptor, Descriptors};
 pub use listener::{Connection, Listener, is_local};
+
+use crate::refusals::Refusals;
 
 /// The first byte of a handshake of TLS.
 pub const HANDSHAKE: [u8; 1] = [0x16];
@@ -44,6 +51,7 @@ pub struct TlsFiles {
 pub struct Tls {
     files: TlsFiles,
     loaded: RwLock<Loaded>,
+    refusals: Refusals,
 }
 
 /// What the files hold.
@@ -69,7 +77,11 @@ impl Tls {
     /// `Invalid`, naming the file, for one that can't be read or does not fit the others.
     pub fn load(files: TlsFiles) -> Result<Arc<Tls>> {
         let loaded = RwLock::new(read(&files)?);
-        Ok(Arc::new(Tls { files, loaded }))
+        Ok(Arc::new(Tls {
+            files,
+            loaded,
+            refusals: Refusals::default(),
+        }))
     }
 
     /// Reads the files again, for connections from now on.
@@ -87,9 +99,28 @@ impl Tls {
         self.files.client_ca.is_some()
     }
 
-    /// The configuration for a protocol, or several, by their names in TLS (such as `h2`), and the
-    /// text of its certificate. It is that of now: ask again for the next connection.
-    pub fn now(&self, protocols: &[&str]) -> (Arc<ServerConfig>, Arc<[u8]>) {
+    /// Agrees with a client on encryption for one of these protocols, by their names in TLS (such
+    /// as `h2`); gives the text of the server's certificate too, which is that of now.
+    ///
+    /// # Errors
+    /// Those of the connection, and `InvalidData` for what TLS refuses, which is logged.
+    pub async fn accept(
+        &self,
+        stream: TcpStream,
+        protocols: &[&str],
+    ) -> io::Result<(TlsStream<TcpStream>, Arc<[u8]>)> {
+        let peer = stream.peer_addr().ok();
+        let (config, certificate) = self.now(protocols);
+        match TlsAcceptor::from(config).accept(stream).await {
+            Ok(stream) => Ok((stream, certificate)),
+            Err(error) => {
+                self.refusals.note(peer, &error);
+                Err(error)
+            }
+        }
+    }
+
+    fn now(&self, protocols: &[&str]) -> (Arc<ServerConfig>, Arc<[u8]>) {
         let Loaded {
             config,
             certificate,

@@ -20,7 +20,6 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
-use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::{Descriptor, Descriptors, HANDSHAKE, Tls, common_name};
@@ -97,7 +96,7 @@ impl Listener {
                     }
                 }
                 Some(begun) = self.beginning.join_next() => {
-                    // A handshake that failed concerns nobody but its client.
+                    // A handshake that failed concerns nobody but its client, and was logged.
                     if let Ok(Ok(connection)) = begun {
                         return Ok(connection);
                     }
@@ -123,8 +122,7 @@ async fn agreed(
         if is_local(&peer) && (stream.peek(&mut first).await? == 0 || first != HANDSHAKE) {
             return Ok(Connection::plain(stream, descriptor));
         }
-        let (config, _) = tls.now(protocols);
-        let stream = TlsAcceptor::from(config).accept(stream).await?;
+        let (stream, _) = tls.accept(stream, protocols).await?;
         Ok(Connection {
             stream: Stream::Encrypted(Box::new(stream)),
             _descriptor: descriptor,

@@ -172,6 +172,8 @@ fn pages_are_for_those_who_show_a_certificate_where_that_is_asked() {
     let own = other.path().join("watcher.crt");
     let refused = get_as(&address, folder.path(), &[&version::TLS13], Some(&own));
     assert!(refused.is_err(), "{refused:?}");
+    let line = server.line("TLS handshake refused: invalid peer certificate");
+    assert!(line.contains("peer=127.0.0.1:"), "{line}");
 
     // With roles, those that may log in.
     let sql = "CREATE ROLE watcher LOGIN; CREATE ROLE admin SUPERUSER LOGIN PASSWORD 'secret'";
@@ -236,6 +238,62 @@ fn the_shell_shows_a_certificate_of_its_own() {
         let said = crate::run::alone(&["sql", "--url", &url, "-c", "SELECT 1"]);
         assert!(!said.ok && said.err.contains(told), "{}", said.err);
     }
+    server.stop();
+}
+
+/// What a shell's lines leave in a folder, if there is openssl.
+fn by_openssl(folder: &Path, lines: &str) -> bool {
+    if Command::new("openssl").arg("version").output().is_err() {
+        eprintln!("skipped: there is no openssl on this machine");
+        return false;
+    }
+    let mut shell = Command::new("bash");
+    shell.args(["-euo", "pipefail", "-c", lines]);
+    let output = shell.current_dir(folder).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    true
+}
+
+/// Clients are told hardly any reason; those who run the server are.
+#[test]
+fn certificates_of_openssl_are_taken_and_why_others_are_not_is_logged() {
+    let place = Place::new();
+    let folder = tempfile::tempdir().unwrap();
+    // Without extensions, openssl makes certificates of X.509's first version.
+    let first =
+        "openssl x509 -req -in anna.csr -CA ca.crt -CAkey ca.key -CAcreateserial -out v1.crt";
+    let lines = format!("{}{first}", include_str!("certificates.sh"));
+    if !by_openssl(folder.path(), &lines) {
+        return;
+    }
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let (certificate, key, authority) = (file("server.crt"), file("server.key"), file("ca.crt"));
+    let tls = ["--tls-cert", &certificate, "--tls-key", &key];
+    let server = Server::start(
+        &place,
+        &[&tls[..], &["--tls-client-ca", &authority]].concat(),
+    );
+    server.rows("CREATE ROLE anna LOGIN");
+    let url = format!(
+        "postgresql://anna@localhost:{}/lazybase?sslmode=verify-full&sslrootcert={authority}\
+         &sslcert={}&sslkey={}",
+        server.pg.rsplit(':').next().unwrap(),
+        file("anna.crt"),
+        file("anna.key")
+    );
+    let said = crate::run::alone(&["sql", "--url", &url, "-c", "SELECT current_user"]);
+    assert!(said.ok && said.out.contains("anna"), "{}", said.err);
+    let told = server.line("HTTP: ");
+    let address = told.split("https://").nth(1).unwrap();
+    let mut client = Command::new("openssl");
+    client.args(["s_client", "-connect", address.split('/').next().unwrap()]);
+    client.args(["-cert", &file("v1.crt"), "-key", &file("anna.key")]);
+    client.stdin(Stdio::null()).output().unwrap();
+    let line = server.line("UnsupportedCertVersion");
+    assert!(
+        line.contains("INFO") && line.contains("peer=127.0.0.1:"),
+        "{line}"
+    );
     server.stop();
 }
 
