@@ -12,6 +12,7 @@ use lazybase_model::label::Authorizations;
 use lazybase_model::{Error, Result};
 
 use super::{CATALOG, SCHEMA, unsupported};
+use crate::temporary::{self, PG_TEMP};
 use crate::text_places::at_token;
 
 mod grants;
@@ -358,6 +359,7 @@ impl Cursor<'_> {
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
         match parts.as_slice() {
             [table] | [SCHEMA, table] | [CATALOG, SCHEMA, table] => Ok((*table).to_owned()),
+            [PG_TEMP, table] => Ok(temporary::of_session(table)),
             _ => Err(
                 Error::invalid(format!("{} has no privileges of its own", parts.join(".")))
                     .with_detail("privileges are of tables and views of the schema public")

@@ -13,7 +13,7 @@ use super::{Cell, PG_CATALOG, Row};
 use crate::access::{Gate, name_of};
 use crate::definition::identifier;
 use crate::parse::SCHEMA;
-use crate::temporary;
+use crate::temporary::{self, PG_TEMP};
 use crate::visible::Visible;
 
 pub(super) const COLUMNS: [(&str, &str); 10] = [
@@ -113,9 +113,12 @@ pub(crate) fn oid_of(table: &Table) -> i64 {
     }
 }
 
+/// How the names of primary keys end, after that of their table.
+const KEY_ENDING: &str = "_pkey";
+
 /// The name of a table's primary key.
 pub(crate) fn key_name(table: &Table) -> String {
-    format!("{}_pkey", table.name)
+    format!("{}{KEY_ENDING}", table.name)
 }
 
 /// The columns of the primary key, counted from 1.
@@ -217,21 +220,31 @@ impl Numbered {
         if let Some(table) = system::named(schema.as_deref(), &name) {
             return Some(table.oid);
         }
-        let found_under = match schema.as_deref() {
-            None => name.clone(),
-            Some(SCHEMA) => temporary::of_public(&name),
+        // What is the session's own stands before others, as PostgreSQL looks for it.
+        let (own, others) = match schema.as_deref() {
+            None => (true, true),
+            Some(PG_TEMP) => (true, false),
+            Some(SCHEMA) => (false, true),
             Some(_) => return None,
         };
-        if let Some(table) = self.visible.table(&found_under) {
+        let under_own = || self.oid_under(&name, temporary::of_session);
+        let under_others = || self.oid_under(&name, temporary::of_public);
+        let found = own.then(under_own).flatten();
+        found.or_else(|| others.then(under_others).flatten())
+    }
+
+    /// The number of a table, a view or a key whose schema's tables are found under other names.
+    fn oid_under(&self, name: &str, found_under: impl Fn(&str) -> String) -> Option<i64> {
+        let named = found_under(name);
+        if let Some(table) = self.visible.table(&named) {
             return Some(of_table(&table));
         }
-        if let Some(view) = self.visible.view(&found_under) {
+        if let Some(view) = self.visible.view(&named) {
             return Some(of_view(&view));
         }
-        let mut tables = self.visible.tables().into_iter();
-        tables
-            .find(|table| !table.hidden_key && key_name(table) == name)
-            .map(|t| of_key(&t))
+        let keyed = name.strip_suffix(KEY_ENDING)?;
+        let table = self.visible.table(&found_under(keyed))?;
+        (!table.hidden_key).then(|| of_key(&table))
     }
 
     /// Whether the name of something with a number means it where it has no schema before it.
