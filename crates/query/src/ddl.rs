@@ -14,7 +14,7 @@ use std::sync::Arc;
 use datafusion::sql::sqlparser::ast::{Query, Statement};
 use lazybase_cluster::TableSpec;
 use lazybase_engine::ttl::Expiry;
-use lazybase_model::{Column, Error, ErrorKind, Result};
+use lazybase_model::{Column, Error, ErrorKind, Result, Table};
 
 pub(crate) mod partitions;
 pub(crate) mod taken;
@@ -220,16 +220,16 @@ pub(crate) async fn drop(
     if_exists: bool,
     cascade: bool,
 ) -> Result<AnswerStream> {
-    let dropped = |visible: &Visible, name: &str| {
-        let table = visible
+    let find = |visible: &Visible, name: &str| {
+        visible
             .require(name)
             .map_err(|error| match visible.view(name) {
                 Some(_) => error.with_hint("DROP MATERIALIZED VIEW drops the view alone"),
                 None => error,
-            })?;
-        views::dropped(visible, table, cascade)
+            })
     };
-    change_all(session, names, if_exists, dropped, "DROP TABLE").await
+    let dropped = |visible: &Visible, table| views::dropped(visible, table, cascade);
+    change_all(session, names, if_exists, find, dropped, "DROP TABLE").await
 }
 
 /// TRUNCATE: all of the tables, or none.
@@ -238,39 +238,41 @@ pub(crate) async fn truncate(
     names: &[String],
     if_exists: bool,
 ) -> Result<AnswerStream> {
-    let truncated = |visible: &Visible, name: &str| {
-        let table = visible.require(name)?;
-        Ok(vec![TableChange::Truncate(table)])
-    };
-    change_all(session, names, if_exists, truncated, "TRUNCATE TABLE").await
+    let find = |visible: &Visible, name: &str| visible.require(name);
+    let truncated = |_: &Visible, table| Ok(vec![TableChange::Truncate(table)]);
+    change_all(session, names, if_exists, find, truncated, "TRUNCATE TABLE").await
 }
 
-/// Does the changes that `changes_of` finds for each name, all or none; with `if_exists`, names
-/// that are not found are skipped.
+/// Does the changes that `changes_of` tells for what `find` finds under each name, all or none;
+/// with `if_exists`, names that are not found are skipped. All are looked for first, so that one
+/// which is named twice changes once, also where another has its name once it is gone.
 pub(crate) async fn change_all(
     session: &Arc<Shared>,
     names: &[String],
     if_exists: bool,
-    changes_of: impl Fn(&Visible, &str) -> Result<Vec<TableChange>>,
+    find: impl Fn(&Visible, &str) -> Result<Arc<Table>>,
+    changes_of: impl Fn(&Visible, Arc<Table>) -> Result<Vec<TableChange>>,
     tag: &str,
 ) -> Result<AnswerStream> {
     let may_be_skipped = |error: &Error| if_exists && error.kind() == ErrorKind::NotFound;
     loop {
-        let mut visible = session.visible();
-        let mut sink = Sink::of(session);
+        let visible = session.visible();
+        let mut found: Vec<Arc<Table>> = Vec::new();
         let mut notices = Vec::new();
         for name in names {
-            match changes_of(&visible, name) {
-                Ok(changes) => {
-                    for change in changes {
-                        visible.changes.push(change.clone());
-                        sink.change_table(change)?;
-                    }
-                }
+            match find(&visible, name) {
+                Ok(table) if found.iter().any(|known| known.id == table.id) => {}
+                Ok(table) => found.push(table),
                 Err(error) if may_be_skipped(&error) => {
                     notices.push(Notice::note(format!("{}: skipped", error.message())));
                 }
                 Err(error) => return Err(error),
+            }
+        }
+        let mut sink = Sink::of(session);
+        for table in found {
+            for change in changes_of(&visible, table)? {
+                sink.change_table(change)?;
             }
         }
         match sink.finish(session).await {

@@ -74,11 +74,13 @@ pub(crate) async fn drop(
     names: &[String],
     if_exists: bool,
 ) -> Result<AnswerStream> {
-    let dropped = |visible: &Visible, name: &str| {
-        let view = visible.view(name).ok_or_else(|| no_view(visible, name))?;
-        Ok(vec![TableChange::DropView(view)])
+    let find = |visible: &Visible, name: &str| {
+        let view = visible.view(name);
+        view.ok_or_else(|| no_view(visible, name))
     };
-    change_all(session, names, if_exists, dropped, "DROP MATERIALIZED VIEW").await
+    let dropped = |_: &Visible, view| Ok(vec![TableChange::DropView(view)]);
+    let tag = "DROP MATERIALIZED VIEW";
+    change_all(session, names, if_exists, find, dropped, tag).await
 }
 
 /// Answers REFRESH: there is nothing to do.
