@@ -521,6 +521,10 @@ fn classes(visible: &Visible, access: &Access, tables: &[Arc<Table>]) -> Vec<Row
         } else {
             ACCESS_METHOD
         };
+        let persistence = match visible.is_temporary(of.id) {
+            true => "t",
+            false => "p",
+        };
         let mut row: Row = vec![
             ("oid", oid.into()),
             ("relname", name.into()),
@@ -530,7 +534,7 @@ fn classes(visible: &Visible, access: &Access, tables: &[Arc<Table>]) -> Vec<Row
             ("relfilenode", oid.into()),
             // How many rows there are is known once they are counted.
             ("reltuples", Cell::Float(-1.0)),
-            ("relpersistence", "p".into()),
+            ("relpersistence", persistence.into()),
             ("relkind", kind.into()),
             ("relnatts", (columns as i64).into()),
             ("relispopulated", true.into()),
