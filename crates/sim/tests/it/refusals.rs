@@ -333,7 +333,10 @@ async fn meeting(world: World, refusal: Refusal, stage: Option<StageName>) {
     };
     for _ in 0..scus {
         writers.write_all(&database).await;
-        database.instance.seal().await.unwrap();
+        let sealed = database.instance.seal().await.unwrap();
+        // Whoever asked hears of it before the manifest does, which must not stand in a stage's way.
+        let is_known = || database.instance.manifest().sealed_through == sealed;
+        wait_until(&scene.world, "a seal", is_known).await;
     }
     if matches!(stage, Some(StageName::Merge | StageName::Authority)) {
         database.instance.resume(StageName::Sort).await.unwrap();
