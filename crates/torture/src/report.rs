@@ -155,9 +155,12 @@ mod tests {
         assert_eq!(too_little(&["--require-disk"], |_| {}), "");
     }
 
+    /// What is said of a report, and what makes it so.
+    type Missed = (&'static str, fn(&mut Report));
+
     #[test]
     fn all_that_is_asked_for_is_missed() {
-        let missed: [(&str, fn(&mut Report)); 10] = [
+        let missed: [Missed; 10] = [
             ("rounds: 59, not 60", |report| report.rounds = 59),
             ("damaged files: 39", |report| report.corruptions = 39),
             ("killed databases: 19", |report| {
@@ -192,7 +195,7 @@ mod tests {
 
     #[test]
     fn what_needs_a_disk_is_missed_where_one_was_asked_for() {
-        let missed: [(&str, fn(&mut Report)); 4] = [
+        let missed: [Missed; 4] = [
             ("full disks: 0", |report| report.fills = 0),
             ("starts on a read-only disk: 0", |report| {
                 report.read_only = 0

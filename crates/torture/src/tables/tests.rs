@@ -109,7 +109,8 @@ fn rows_that_differ_are_told() {
         .collect();
     assert_eq!(set, [(&(1, 1), &1), (&(2, 2), &2), (&(3, 1), &3)]);
     assert!(due.differences(&due).is_empty());
-    let changes: [(&str, fn(&mut Rows)); 6] = [
+    type Change = (&'static str, fn(&mut Rows));
+    let changes: [Change; 6] = [
         ("count and sum", |rows| {
             rows.counted.insert(1, (2, 5));
         }),
