@@ -129,6 +129,13 @@ pub(crate) fn code_of(error: &Error) -> Option<&str> {
     error.as_db_error().map(|told| told.code().code())
 }
 
+/// Whether a batch that was sent again hears that its number was taken: it was by what was sent
+/// before, which is another batch once somebody has changed its table.
+fn has_counted(error: &Error) -> bool {
+    let told = error.as_db_error();
+    told.is_some_and(|told| told.message().contains("to two different batches"))
+}
+
 /// What became of a statement that failed.
 fn fate_of(error: &Error) -> Fate {
     match code_of(error) {
@@ -197,6 +204,7 @@ impl Writer {
         let done = client.batch_execute(&batch(register, number)).await;
         let fate = match &done {
             Ok(()) => Fate::Acknowledged(shared.now()),
+            Err(error) if self.again && has_counted(error) => Fate::Acknowledged(shared.now()),
             Err(error) => {
                 match code_of(error) {
                     // Whether somebody changed the table meanwhile is seen at the end.
