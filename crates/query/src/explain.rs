@@ -43,6 +43,32 @@ mod json;
 /// The line above the planner's own.
 const PLAN: &str = "plan";
 
+/// How much of the planner's work is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Detail {
+    /// The plan that runs.
+    Plan,
+    /// The same with the columns that each of its nodes gives.
+    Columns,
+    /// Each plan on the way to it.
+    Steps,
+}
+
+impl Detail {
+    /// What stands above a plan that the planner gives as this kind; none where it is left out.
+    fn title(self, kind: &str) -> Option<&str> {
+        match (self, kind) {
+            (Detail::Steps, kind) => Some(kind),
+            (_, "Plan with Metrics")
+            | (Detail::Plan, "physical_plan")
+            | (Detail::Columns, "physical_plan_with_schema") => Some(PLAN),
+            // Beside the first ANALYZE gives these alone.
+            (Detail::Columns, "Plan with Full Metrics" | "Output Rows" | "Duration") => Some(kind),
+            _ => None,
+        }
+    }
+}
+
 /// Answers EXPLAIN.
 pub(crate) async fn explain(
     session: &Arc<Shared>,
@@ -55,6 +81,7 @@ pub(crate) async fn explain(
         analyze,
         verbose,
         format,
+        options,
         ..
     } = &mut statement
     else {
@@ -64,7 +91,14 @@ pub(crate) async fn explain(
         return Err(unsupported("EXPLAIN is for queries")
             .with_detail("writes by key read nothing; others run the query of their WHERE"));
     };
-    let (analyze, verbose) = (*analyze, *verbose);
+    let analyze = *analyze;
+    // The only option that is left is the one for steps.
+    let detail = match (options.take(), *verbose) {
+        (Some(_), _) => Detail::Steps,
+        (None, true) => Detail::Columns,
+        (None, false) => Detail::Plan,
+    };
+    *verbose = detail != Detail::Plan;
     // The planner has formats of its own, and gives lines without one.
     let in_json = format.take().is_some();
     let query = convert::reading(query.clone())?;
@@ -85,7 +119,7 @@ pub(crate) async fn explain(
         lines.extend(describe(note));
     }
     for batch in &plan {
-        lines.extend(plan_lines(batch, verbose));
+        lines.extend(plan_lines(batch, detail));
     }
     Ok(told(lines, in_json)?.with_stamp(stamp))
 }
@@ -189,7 +223,7 @@ fn horizon(stamp: &Stamp, ran: bool) -> String {
 }
 
 /// The lines of the plans that DataFusion gives.
-fn plan_lines(batch: &RecordBatch, verbose: bool) -> Vec<String> {
+fn plan_lines(batch: &RecordBatch, detail: Detail) -> Vec<String> {
     let (kinds, plans) = (batch.column(0), batch.column(1));
     let (Some(kinds), Some(plans)) = (kinds.as_string_opt::<i32>(), plans.as_string_opt::<i32>())
     else {
@@ -198,11 +232,10 @@ fn plan_lines(batch: &RecordBatch, verbose: bool) -> Vec<String> {
     let mut lines = Vec::new();
     for (kind, plan) in kinds.iter().zip(plans) {
         let (kind, plan) = (kind.unwrap_or_default(), plan.unwrap_or_default());
-        match kind {
-            "logical_plan" if !verbose => continue,
-            "physical_plan" | "Plan with Metrics" if !verbose => lines.push(PLAN.to_owned()),
-            kind => lines.push(kind.to_owned()),
-        }
+        let Some(title) = detail.title(kind) else {
+            continue;
+        };
+        lines.push(title.to_owned());
         let plan = repeated_names::unmarked_text(plan);
         lines.extend(plan.lines().map(|line| format!("  {line}")));
     }

@@ -2,31 +2,37 @@
 //!
 //! ```text
 //!   EXPLAIN (ANALYZE, VERBOSE off, FORMAT text) q   ->   EXPLAIN ANALYZE q
-//!   EXPLAIN (VERBOSE, FORMAT json) q                ->   EXPLAIN FORMAT JSON q
+//!   EXPLAIN (VERBOSE, COSTS on, FORMAT json) q      ->   EXPLAIN FORMAT JSON q
+//!   EXPLAIN (STEPS) q                               ->   EXPLAIN (STEPS) q
 //! ```
 //!
-//! Reads sqlparser's tree; writes nothing. Invariant XPL-1: an option does what it says, or is
-//! refused.
+//! Reads sqlparser's tree; writes nothing. Invariant XPL-1: an option does what it says, asks for
+//! what is not here at all, or is refused.
 
 use datafusion::sql::sqlparser::ast::{
-    AnalyzeFormat, AnalyzeFormatKind, Statement as Ast, UtilityOption,
+    AnalyzeFormat, AnalyzeFormatKind, Ident, Statement as Ast, UtilityOption,
 };
 use lazybase_model::{Error, Result};
 
 use super::{folded, unsupported};
 
-/// Options of PostgreSQL's that show what is not shown here; off, they ask for nothing.
-const NOT_SHOWN: [&str; 7] = [
+/// Options of PostgreSQL's that tools switch on and off by habit: of what they ask for there is
+/// nothing here, or it is shown wherever it is known.
+const WITHOUT_EFFECT: [&str; 8] = [
     "buffers",
     "costs",
     "generic_plan",
     "memory",
-    "serialize",
     "settings",
+    "summary",
+    "timing",
     "wal",
 ];
 
-/// EXPLAIN without options in parentheses.
+/// The option that shows each of the optimizer's steps.
+const STEPS: &str = "steps";
+
+/// EXPLAIN without options in parentheses but for STEPS.
 ///
 /// # Errors
 /// `Invalid`: 0A000 for what can't be shown, 42601 for an option that is none.
@@ -60,51 +66,59 @@ pub(super) fn plain(statement: Ast) -> Result<Ast> {
             }
         }
     };
+    let mut steps = false;
     for option in options.iter().flatten() {
         match folded(&option.name).as_str() {
             "analyze" => analyze = switch(option)?,
             "verbose" => verbose = switch(option)?,
-            // They are shown where the query runs, and only there.
-            "summary" | "timing" => drop(switch(option)?),
+            STEPS => steps = switch(option)?,
             "format" => match value(option).as_deref() {
                 Some("text") => in_json = false,
                 Some("json") => in_json = true,
                 other => return Err(other_format(other.unwrap_or_default())),
             },
-            name if NOT_SHOWN.contains(&name) => match name {
-                "serialize" if value(option).as_deref() == Some("none") => {}
-                _ if switch(option).is_ok_and(|on| !on) => {}
-                _ => return Err(not_shown(name)),
+            // No values are made into the form that they are sent in.
+            "serialize" => match value(option).as_deref() {
+                None | Some("none" | "off" | "text" | "binary") => {}
+                Some(other) => return Err(wrong(option, "none, text or binary", other)),
             },
+            name if WITHOUT_EFFECT.contains(&name) => drop(switch(option)?),
             name => {
                 return Err(Error::invalid(format!("EXPLAIN has no option {name:?}"))
-                    .with_hint("it has ANALYZE and VERBOSE, and FORMAT TEXT or JSON")
+                    .with_hint("it has ANALYZE, VERBOSE and STEPS, and FORMAT TEXT or JSON")
                     .with_sqlstate("42601"));
             }
         }
     }
+    if steps && (analyze || in_json) {
+        return Err(
+            Error::invalid("STEPS goes with neither ANALYZE nor FORMAT JSON")
+                .with_detail("it shows the plans on the way to the one that would run, as text")
+                .with_sqlstate("42601"),
+        );
+    }
     Ok(Ast::Explain {
         describe_alias,
         analyze,
-        // What it adds are steps on the way to the plan: lines, and no nodes.
+        // What it adds stands in lines: the nodes have no place for it.
         verbose: verbose && !in_json,
         query_plan,
         estimate,
         statement,
         format: in_json.then_some(AnalyzeFormatKind::Keyword(AnalyzeFormat::JSON)),
-        options: None,
+        options: steps.then(|| {
+            vec![UtilityOption {
+                name: Ident::new(STEPS),
+                arg: None,
+            }]
+        }),
     })
-}
-
-fn not_shown(name: &str) -> Error {
-    unsupported(format!("EXPLAIN does not show {}", name.to_uppercase()))
-        .with_hint("EXPLAIN ANALYZE shows rows, times, and what was read")
 }
 
 fn other_format(name: &str) -> Error {
     unsupported(format!("EXPLAIN has no format {name:?}"))
         .with_detail("plans are lines of text, or JSON")
-        .with_hint("leave FORMAT out")
+        .with_hint("FORMAT JSON is for tools")
 }
 
 /// The value of an option, as it is compared.
@@ -118,10 +132,11 @@ fn switch(option: &UtilityOption) -> Result<bool> {
     match value(option).as_deref() {
         None | Some("on" | "true" | "1") => Ok(true),
         Some("off" | "false" | "0") => Ok(false),
-        Some(other) => Err(Error::invalid(format!(
-            "EXPLAIN's {} is on or off, not {other:?}",
-            option.name
-        ))
-        .with_sqlstate("22023")),
+        Some(other) => Err(wrong(option, "on or off", other)),
     }
+}
+
+fn wrong(option: &UtilityOption, allowed: &str, given: &str) -> Error {
+    let fact = format!("EXPLAIN's {} is {allowed}, not {given:?}", option.name);
+    Error::invalid(fact).with_sqlstate("22023")
 }

@@ -66,6 +66,15 @@ async fn explain_shows_the_horizon_and_the_sources() {
     assert_eq!(lines[1], "read of t by key: 2 keys, past the planner");
     assert_eq!(lines[2], "  1 row");
     let lines = explain("EXPLAIN VERBOSE SELECT v FROM t").await;
+    let plans = |lines: &[String]| lines.iter().filter(|line| !line.starts_with(' ')).count();
+    assert_eq!(
+        plans(&lines),
+        3,
+        "the horizon, a scan and a plan: {lines:#?}"
+    );
+    assert!(lines.last().unwrap().contains("schema=[v:"), "{lines:#?}");
+    let lines = explain("EXPLAIN (STEPS) SELECT v FROM t").await;
+    assert!(plans(&lines) > 20, "{lines:#?}");
     assert!(
         lines.iter().any(|line| line == "logical_plan"),
         "{lines:#?}"
@@ -149,7 +158,12 @@ async fn explain_does_what_its_options_say_and_shows_no_inner_names() {
         let lines = crate::rows(&session, sql).await;
         lines.into_iter().map(|line| line.join("") + "\n").collect()
     };
-    for (options, runs) in [("", false), ("(ANALYZE) ", true), ("(VERBOSE) ", false)] {
+    for (options, runs) in [
+        ("", false),
+        ("(ANALYZE) ", true),
+        ("(VERBOSE) ", false),
+        ("(STEPS) ", false),
+    ] {
         let sql = format!("EXPLAIN {options}SELECT k + 1, k + 2, v, v FROM t WHERE n IS NULL");
         let plan = told(&sql).await;
         assert_eq!(plan.contains("output_rows="), runs, "{plan}");

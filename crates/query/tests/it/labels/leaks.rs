@@ -23,7 +23,7 @@ const HIDDEN: &str = "
 
 const UNLOADED: &str = "INSERT INTO t (k, g) VALUES (6, 1), (8, 2)";
 
-const ASKED: [&str; 39] = [
+const ASKED: [&str; 40] = [
     "EXPLAIN SELECT * FROM t",
     "EXPLAIN SELECT count(*) FROM t",
     "EXPLAIN SELECT a FROM t WHERE k = 3",
@@ -39,6 +39,7 @@ const ASKED: [&str; 39] = [
     "EXPLAIN SELECT k, g FROM t ORDER BY g",
     "EXPLAIN SELECT x.k FROM t x JOIN by_g y ON x.g = y.g",
     "EXPLAIN VERBOSE SELECT max(k) FROM t",
+    "EXPLAIN (STEPS) SELECT max(k) FROM t",
     "EXPLAIN ANALYZE SELECT * FROM t",
     "EXPLAIN ANALYZE SELECT count(a) FROM t WHERE g < 50",
     "EXPLAIN ANALYZE SELECT k FROM t WHERE k = 3",
