@@ -2,7 +2,7 @@
 //! that SHOW tells, by the names that PostgreSQL lists them under. DataFusion's are in
 //! `lazybase.settings` alone.
 
-use super::{INTERVAL_STYLE, ONLY_SHOWN, OURS, Settings, THEIRS, without_effect};
+use super::{INTERVAL_STYLE, ONLY_SHOWN, OURS, Settings, of_postgres, without_effect};
 
 /// What is told here and is neither a setting of ours nor one with one value.
 const OTHERS: [(&str, &str); 4] = [
@@ -33,7 +33,7 @@ impl Settings {
     pub(crate) fn listed(&self) -> Vec<Listed> {
         let ours = OURS.iter().chain(&OTHERS);
         let ours = ours.map(|(name, told)| (*name, *told, ONLY_SHOWN.contains(name)));
-        let theirs = THEIRS.iter().chain(&without_effect::ALL);
+        let theirs = of_postgres::ALL.iter().chain(&without_effect::ALL);
         let theirs = theirs.map(|(name, _, is_free)| match *is_free {
             true => (*name, "any value is taken, and changes nothing", false),
             false => (*name, "it has this value here", true),
