@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use bytes::{Buf, BytesMut};
 use lazybase_model::{Error, Result};
 use lazybase_query::text_form::IntervalStyle;
-use lazybase_query::{Notice, Session};
+use lazybase_query::{Notice, Session, zone_notice};
 use lazybase_tls::Tls;
 use pgwire::messages::startup::{NegotiateProtocolVersion, Startup};
 use pgwire::messages::{DecodeContext, Message};
@@ -175,17 +175,6 @@ pub(crate) fn apply(session: &Session, parameters: &Parameters) -> Result<Vec<No
     for (name, value) in parameters {
         match name.to_ascii_lowercase().as_str() {
             "user" | "database" => {}
-            // Drivers send the zone of their machine without being asked to: no reason to turn
-            // them away. Times are sent in UTC, and the client is told so.
-            "timezone" => {
-                let refused = session.set("timezone", value).err();
-                unfollowed.extend(refused.map(|_| {
-                    Notice::note(format!(
-                        "the connection's TimeZone {value:?} is not followed: moments are read \
-                         and shown in UTC; x AT TIME ZONE '...' shows one in another zone"
-                    ))
-                }));
-            }
             "replication" if matches!(value.as_str(), "false" | "off" | "no" | "0") => {}
             "replication" => {
                 return Err(Error::invalid("there is no replication over this protocol")
@@ -193,15 +182,26 @@ pub(crate) fn apply(session: &Session, parameters: &Parameters) -> Result<Vec<No
             }
             "options" => {
                 for (name, value) in settings(value)? {
-                    session.set(&name, &value)?;
+                    unfollowed.extend(set(session, &name.to_ascii_lowercase(), &value)?);
                 }
             }
-            name => session.set(name, value)?,
+            name => unfollowed.extend(set(session, name, value)?),
         }
     }
     // What the connection asks for is what RESET and DISCARD go back to.
     session.keep_settings();
     Ok(unfollowed)
+}
+
+/// Sets what a connection asks for; gives what its user should know of it.
+fn set(session: &Session, name: &str, value: &str) -> Result<Option<Notice>> {
+    let set = session.set(name, value);
+    match name {
+        // Drivers send the zone of their machine without being asked to: no reason to turn them
+        // away, whatever it is called.
+        "timezone" => Ok(zone_notice(value)),
+        _ => set.map(|()| None),
+    }
 }
 
 /// The settings in `-c name=value --name=value`, where a backslash keeps a blank.

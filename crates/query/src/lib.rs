@@ -111,7 +111,7 @@ pub use parse::{checked_name, redacted};
 pub use pg_catalog::types::{pg_array_of, pg_element_of, pg_type_of};
 pub use prepared::Prepared;
 pub use session::{Session, TransactionStatus};
-pub use settings::own_settings;
+pub use settings::{own_settings, zone_notice};
 pub use split::{Placed, is_complete, split_script, split_statements, with_writes};
 pub use system_tables::NAMES as SYSTEM_TABLES;
 pub use types::{may_fit, of_data};

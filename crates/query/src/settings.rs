@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 
 use crate::database::SessionDefaults;
 use crate::error::{from_datafusion, nearest};
-use crate::notice::{CLIENT_MIN_MESSAGES, level};
+use crate::notice::{CLIENT_MIN_MESSAGES, Notice, level};
 use crate::parse::{CATALOG, SCHEMA};
 use crate::text_form::IntervalStyle;
 use crate::told::Told;
@@ -25,9 +25,11 @@ mod of_planner;
 mod of_postgres;
 #[cfg(test)]
 mod tests;
-pub(crate) mod without_effect;
+mod without_effect;
+mod zones;
 
 pub(crate) use of_postgres::SERVER_VERSION;
+pub use zones::notice as zone_notice;
 
 /// A setting as SHOW gives it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -143,6 +145,17 @@ pub(crate) const READ_ONLY: &str = "default_transaction_read_only";
 
 /// The setting of how intervals are written.
 const INTERVAL_STYLE: &str = "intervalstyle";
+
+/// DataFusion's own name of the setting of the zone.
+const ZONE: &str = "datafusion.execution.time_zone";
+
+/// What who sets a setting to a value is told.
+pub(crate) fn notice(name: &str, value: &str) -> Option<Notice> {
+    match name {
+        "timezone" | ZONE => zone_notice(value),
+        _ => without_effect::notice(name, value),
+    }
+}
 
 /// A setting and the value that was asked for; `None` stands for its default.
 type Asked = (String, Option<String>);
@@ -313,7 +326,8 @@ impl Settings {
                 let name = value.unwrap_or(&defaults.application_name);
                 self.application_name = name.to_owned();
             }
-            "timezone" | "datafusion.execution.time_zone" => self.set_zone(value, defaults)?,
+            // It stays UTC, whichever is asked for.
+            "timezone" | ZONE => value.map_or(Ok(()), zones::check)?,
             "lazybase.producer" => {
                 self.producer = match value {
                     Some(name) => Some(name.to_owned()).filter(|name| !name.is_empty()),
@@ -360,11 +374,6 @@ impl Settings {
             _ => self.idle_in_transaction_ms = asked.unwrap_or(defaults.idle_in_transaction_ms),
         }
         Ok(())
-    }
-
-    fn set_zone(&mut self, value: Option<&str>, defaults: &Settings) -> Result<()> {
-        let zone = value.map(zone_of_moments).transpose()?;
-        self.set_datafusion("datafusion.execution.time_zone", zone, defaults)
     }
 
     fn set_datafusion(
@@ -444,7 +453,7 @@ impl Settings {
                 None => "off".to_owned(),
                 Some(time) => DisplayDuration(time).to_string(),
             },
-            "timezone" => return self.show("datafusion.execution.time_zone"),
+            "timezone" => return self.show(ZONE),
             _ => {
                 if let Some((_, value, _)) = of_postgres::known(name) {
                     return Ok((*value).to_owned());
@@ -522,35 +531,6 @@ fn on_off(value: bool) -> String {
     match value {
         true => "on".to_owned(),
         false => "off".to_owned(),
-    }
-}
-
-/// The only zone that moments are written and shown in, under one of its names.
-fn zone_of_moments(name: &str) -> Result<&'static str> {
-    const NAMES: [&str; 14] = [
-        "utc",
-        "etc/utc",
-        "uct",
-        "etc/uct",
-        "universal",
-        "zulu",
-        "etc/zulu",
-        "gmt",
-        "etc/gmt",
-        "z",
-        "+00:00",
-        "+00",
-        "0",
-        "local",
-    ];
-    match NAMES.contains(&name.trim().to_lowercase().as_str()) {
-        true => Ok("UTC"),
-        false => Err(
-            Error::invalid(format!("TimeZone {name:?} is not supported"))
-                .with_detail("moments are read and shown in UTC")
-                .with_hint("at AT TIME ZONE 'Europe/Berlin' shows a moment in another zone")
-                .with_sqlstate("0A000"),
-        ),
     }
 }
 

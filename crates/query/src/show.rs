@@ -15,7 +15,7 @@ use crate::notice::Notice;
 use crate::parse::{SCHEMA, SYSTEM_SCHEMA, Statement};
 use crate::session::{Shared, State};
 use crate::settings::listed::Listed;
-use crate::settings::{READ_ONLY, without_effect};
+use crate::settings::{self, READ_ONLY};
 use crate::system_tables;
 use crate::text_places::at_span;
 use crate::told::Told;
@@ -111,7 +111,7 @@ fn set(
 ) -> Result<AnswerStream> {
     let set = state.set(name, value, local);
     set.map_err(|error| located(error, at))?;
-    let notice = value.and_then(|value| without_effect::notice(name, value));
+    let notice = value.and_then(|value| settings::notice(name, value));
     Ok(AnswerStream::done("SET", 0).with_notices(notice))
 }
 

@@ -143,6 +143,25 @@ async fn a_zone_that_is_not_followed_is_told() {
     for zone in ["UTC", "Etc/UTC", "GMT"] {
         assert!(begun(zone).await.notices().is_empty(), "{zone}");
     }
+    let mut raw = Raw::new(&served).await;
+    for (sql, is_told) in [
+        ("SET timezone = 'Europe/Berlin'", true),
+        ("SET TIME ZONE 'America/New_York'", true),
+        ("ALTER DATABASE lazybase SET timezone = 'Asia/Tokyo'", true),
+        ("SET TimeZone TO 'Etc/UTC'", false),
+        ("RESET timezone", false),
+    ] {
+        let answer = raw.query(sql).ready().await;
+        assert!(answer.errors(b'C').is_empty(), "{sql}: {answer:?}");
+        let notices = answer.notices();
+        assert_eq!(notices.len(), usize::from(is_told), "{sql}: {answer:?}");
+        assert!(notices.iter().all(|told| told.contains("in UTC")), "{sql}");
+    }
+    let client = served
+        .connect("options='-c TimeZone=Europe/Berlin'")
+        .await
+        .unwrap();
+    assert_eq!(cells(&client, "SHOW timezone").await, [["UTC"]]);
     served.stop().await;
 }
 

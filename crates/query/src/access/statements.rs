@@ -23,7 +23,7 @@ use crate::notice::Notice;
 use crate::parse::roles::{AccessStatement, GrantOption, Listed, RoleName, RoleOption, Targets};
 use crate::parse::{CATALOG, unsupported};
 use crate::session::Shared;
-use crate::settings::Settings;
+use crate::settings::{self, Settings};
 use crate::temporary::own_name;
 use crate::visible::{TableChange, Visible};
 
@@ -441,6 +441,9 @@ impl Asked {
                 Err(error) if value.is_none() && error.sqlstate() == "55P02" => {}
                 tried => tried?,
             }
+            let notice = value.as_deref();
+            let notice = notice.and_then(|value| settings::notice(name, value));
+            self.notices.extend(notice);
         }
         let (name, value) = (name.clone(), value.clone());
         let Some(role) = role else {

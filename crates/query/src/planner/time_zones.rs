@@ -77,6 +77,11 @@ pub(crate) const ABBREVIATIONS: [(&str, i64); 31] = [
     ("EDT", -4),
 ];
 
+/// Whether a zone is called so.
+pub(crate) fn is_zone(name: &str) -> bool {
+    Zone::named(name).is_some()
+}
+
 /// Adds the functions.
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     for name in [TIMEZONE, CLOCKS_IN] {

@@ -23,14 +23,12 @@ pub(super) enum Values {
 }
 
 /// The settings.
-pub(super) const SETTABLE: [(&str, Values); 21] = [
+pub(super) const SETTABLE: [(&str, Values); 20] = [
     (
         "datafusion.execution.batch_size",
         Values::Numbers(1, 65_536),
     ),
     ("datafusion.execution.target_partitions", Values::Partitions),
-    // It has one value, whatever name that is given.
-    ("datafusion.execution.time_zone", Values::Words),
     ("datafusion.explain.analyze_level", Values::Words),
     (
         "datafusion.optimizer.default_filter_selectivity",

@@ -77,7 +77,7 @@ pub(super) const ALL: [(&str, &str, bool); 65] = [
 ];
 
 /// What who sets one of them to something else is told.
-pub(crate) fn notice(name: &str, value: &str) -> Option<Notice> {
+pub(super) fn notice(name: &str, value: &str) -> Option<Notice> {
     let (_, shown, _) = ALL.iter().find(|(known, ..)| *known == name)?;
     let given = value.trim().trim_matches('\'');
     if given.eq_ignore_ascii_case(shown) {
