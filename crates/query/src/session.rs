@@ -37,7 +37,7 @@ use crate::named_statements::NamedStatements;
 use crate::observe::{self, Watch};
 use crate::parse::{self, Parsed, Statement};
 use crate::prepared::{Prepared, refuse_parameters};
-use crate::settings::Settings;
+use crate::settings::{Asked, Settings};
 use crate::split::{one_statement, split_script};
 use crate::temporary::Temporary;
 use crate::text_places::locate;
@@ -610,8 +610,11 @@ impl Shared {
         if let Some(transaction) = &mut state.transaction {
             transaction.pinned_by = None;
         }
-        for (name, value) in state.settings.take_asked() {
-            state.set(&name, value.as_deref(), false)?;
+        for Asked { name, value, local } in state.settings.take_asked() {
+            // Of a query whose rows came after its transaction nothing is left.
+            if !local || state.transaction.is_some() {
+                state.set(&name, value.as_deref(), local)?;
+            }
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! The settings of a session: `lazybase.*`, and DataFusion's own by their names.
 //!
 //! Reads and writes values in the session only. Invariant SET-1: an unknown name is an error with
-//! the nearest known one, never ignored.
+//! the nearest known one, never ignored; one with a point, that is nobody's here, is kept.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,12 +17,14 @@ use crate::database::SessionDefaults;
 use crate::error::{from_datafusion, nearest};
 use crate::notice::{CLIENT_MIN_MESSAGES, Notice, level};
 use crate::parse::{CATALOG, SCHEMA};
+use crate::settings::placeholders::Placeholders;
 use crate::text_form::IntervalStyle;
 use crate::told::Told;
 
 pub(crate) mod listed;
 mod of_planner;
 mod of_postgres;
+mod placeholders;
 #[cfg(test)]
 mod tests;
 mod without_effect;
@@ -157,8 +159,15 @@ pub(crate) fn notice(name: &str, value: &str) -> Option<Notice> {
     }
 }
 
-/// A setting and the value that was asked for; `None` stands for its default.
-type Asked = (String, Option<String>);
+/// A setting and the value that a query has asked for.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) name: String,
+    /// `None` stands for its default.
+    pub(crate) value: Option<String>,
+    /// Whether it holds to the end of the transaction only.
+    pub(crate) local: bool,
+}
 
 /// The values of one session.
 #[derive(Debug, Clone)]
@@ -185,6 +194,8 @@ pub(crate) struct Settings {
     pub(crate) authorizations: Option<Arc<Authorizations>>,
     /// DataFusion's.
     pub(crate) config: SessionConfig,
+    /// Those that mean nothing here.
+    placeholders: Placeholders,
     /// What a query has asked to be set, by set_config: it holds from the next statement on.
     asked: Arc<Mutex<Vec<Asked>>>,
     /// What only the session can tell, where a statement is to see it.
@@ -220,6 +231,7 @@ impl Settings {
             slow_query: base.slow_query,
             authorizations: None,
             config: default_config(),
+            placeholders: Placeholders::default(),
             asked: Arc::default(),
             told: None,
         }
@@ -356,13 +368,23 @@ impl Settings {
             "statement_timeout" | "idle_in_transaction_session_timeout" => {
                 self.set_timeout(name, value, defaults)?;
             }
-            _ if of_postgres::known(name).is_some() => of_postgres::check(name, value)?,
-            _ if name.starts_with("datafusion.") => {
-                self.set_datafusion(name, value, defaults)?;
-            }
-            _ => return Err(self.unknown(name)),
+            _ => self.set_other(name, value, defaults)?,
         }
         Ok(())
+    }
+
+    /// Sets one that is none of ours.
+    fn set_other(&mut self, name: &str, value: Option<&str>, defaults: &Settings) -> Result<()> {
+        if of_postgres::known(name).is_some() {
+            of_postgres::check(name, value)
+        } else if name.starts_with("datafusion.") {
+            self.set_datafusion(name, value, defaults)
+        } else if placeholders::may_be(name) {
+            let before = &defaults.placeholders;
+            self.placeholders.set(name, value, before)
+        } else {
+            Err(self.unknown(name))
+        }
     }
 
     fn set_timeout(&mut self, name: &str, value: Option<&str>, defaults: &Settings) -> Result<()> {
@@ -398,21 +420,38 @@ impl Settings {
         })
     }
 
-    /// Asks from within a query that a setting be set; gives its value.
+    /// Asks from within a query that a setting be set; gives its value. With `local`, it holds to
+    /// the end of the transaction.
     ///
     /// # Errors
     /// As [`Settings::set`].
-    pub(crate) fn ask(&self, name: &str, value: Option<&str>) -> Result<String> {
+    pub(crate) fn ask(&self, name: &str, value: Option<&str>, local: bool) -> Result<String> {
         let mut tried = self.clone();
         tried.set(name, value, &Settings::default())?;
-        let asked = (name.to_owned(), value.map(str::to_owned));
-        self.asked.lock().push(asked);
-        tried.show(name)
+        // Outside of a transaction it ends with the query.
+        let is_kept = !local || self.told.as_ref().is_some_and(|told| told.in_transaction);
+        if is_kept {
+            self.asked.lock().push(Asked {
+                name: name.to_owned(),
+                value: value.map(str::to_owned),
+                local,
+            });
+        }
+        match tried.show(name) {
+            // It was taken back, and nobody else has it.
+            Err(_) if value.is_none() => Ok(String::new()),
+            shown => shown,
+        }
     }
 
     /// What queries have asked to be set.
-    pub(crate) fn take_asked(&self) -> Vec<(String, Option<String>)> {
+    pub(crate) fn take_asked(&self) -> Vec<Asked> {
         std::mem::take(&mut *self.asked.lock())
+    }
+
+    /// Forgets what the transaction's queries have asked to be set to its end.
+    pub(crate) fn forget_local(&self) {
+        self.asked.lock().retain(|asked| !asked.local);
     }
 
     /// The value of a setting; that of one which only the session can tell as far as it was told.
@@ -457,6 +496,9 @@ impl Settings {
             _ => {
                 if let Some((_, value, _)) = of_postgres::known(name) {
                     return Ok((*value).to_owned());
+                }
+                if let Some(value) = self.placeholders.get(name) {
+                    return Ok(value.to_owned());
                 }
                 let entries = self.config.options().entries();
                 let entry = entries.into_iter().find(|entry| entry.key == name);

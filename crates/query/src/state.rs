@@ -4,6 +4,7 @@
 //! ```text
 //!   SET           holds at once, and stays when the transaction is committed
 //!   SET LOCAL     holds at once, and ends with the transaction
+//!   set_config    holds for what follows its query, as either of them
 //!   ROLLBACK      settings as they were at BEGIN, or at the savepoint
 //!   RESET         what the connection began with
 //! ```
@@ -82,6 +83,7 @@ impl State {
     pub(crate) fn take(&mut self) -> Option<Transaction> {
         let transaction = self.transaction.take()?;
         self.settings = transaction.before.clone();
+        self.settings.forget_local();
         self.identity = transaction.acted_as;
         Some(transaction)
     }

@@ -19,6 +19,7 @@ use crate::session::State;
 pub(crate) struct Told {
     access: Arc<Access>,
     identity: Identity,
+    pub(crate) in_transaction: bool,
     reads_only: bool,
     retention: Duration,
     stamp: Option<Stamp>,
@@ -33,6 +34,7 @@ impl Told {
         Told {
             access: Arc::clone(&instance.manifest().access),
             identity: state.identity,
+            in_transaction: state.transaction.is_some(),
             reads_only: state.is_read_only(),
             retention: instance.settings().retention,
             stamp: state.last_stamp.clone(),

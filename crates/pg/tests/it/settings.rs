@@ -184,6 +184,8 @@ async fn what_has_no_effect_is_taken_and_told() {
             "SET lock_timeout = '5s'",
             Some("lock_timeout has no effect here"),
         ),
+        ("SET lc_time = 'de_DE'", Some("lc_time has no effect here")),
+        ("SET lc_monetary = 'C'", None),
         // What says what holds already tells nobody anything.
         ("SET lock_timeout = 0", None),
         ("SET synchronous_commit = on", None),

@@ -121,12 +121,65 @@ async fn queries_read_and_change_settings() {
             "SELECT set_config('lazybase.freshness', 'x', false)",
             "22023",
         ),
-        ("SELECT set_config('jit', 'off', true)", "0A000"),
+        ("SELECT set_config('lazybase.nothing', 'x', true)", "42704"),
     ] {
         assert_eq!(sqlstate(client.simple_query(sql).await), state, "{sql}");
     }
     let missing = "SELECT coalesce(current_setting('nothing', true), 'none')";
     assert_eq!(one(&client, missing).await, "none");
+    // Outside of a transaction what is set for one ends at once.
+    client
+        .batch_execute("SELECT set_config('lazybase.freshness', '40 s', true)")
+        .await
+        .unwrap();
+    assert_eq!(one(&client, "SHOW lazybase.freshness").await, "30s");
+    for ends in ["COMMIT", "ROLLBACK"] {
+        let asked = "BEGIN; SELECT set_config('lazybase.freshness', '50 s', true)";
+        client.batch_execute(asked).await.unwrap();
+        assert_eq!(one(&client, "SHOW lazybase.freshness").await, "50s");
+        client.batch_execute(ends).await.unwrap();
+        assert_eq!(one(&client, "SHOW lazybase.freshness").await, "30s");
+    }
+    served.stop().await;
+}
+
+/// Applications keep what their policies and triggers ask for so.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn settings_with_a_point_are_kept_for_whoever_set_them() {
+    let served = Served::start().await;
+    let client = served.connect("options='-c nope.x=1'").await.unwrap();
+    assert_eq!(one(&client, "SHOW nope.x").await, "1");
+    let asked = "SELECT coalesce(current_setting('app.user', true), 'none')";
+    assert_eq!(one(&client, asked).await, "none");
+    let set = "SELECT set_config('app.user', 'anna', true)";
+    client.batch_execute("BEGIN").await.unwrap();
+    assert_eq!(one(&client, set).await, "anna");
+    assert_eq!(one(&client, asked).await, "anna");
+    client.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(one(&client, asked).await, "none");
+    let run = async |sql: &str| client.batch_execute(sql).await.unwrap();
+    run("SET App.User = 'boris'; SET nope.x TO 2").await;
+    assert_eq!(
+        one(&client, "SELECT current_setting('app.USER')").await,
+        "boris"
+    );
+    run("BEGIN; SET LOCAL app.user = 'carla'; SET nope.y = 3; ROLLBACK").await;
+    assert_eq!(one(&client, asked).await, "boris");
+    assert_eq!(sqlstate(client.simple_query("SHOW nope.y").await), "42704");
+    run("RESET nope.x; RESET app.user").await;
+    assert_eq!(one(&client, "SHOW nope.x").await, "1");
+    assert_eq!(one(&client, asked).await, "none");
+    run("SET app.user = 'dora'; DISCARD ALL").await;
+    assert_eq!(one(&client, asked).await, "none");
+    for sql in [
+        "SET lazybase.x = 1",
+        "SET datafusion.x = 1",
+        "SET a.\"b c\" = 1",
+    ] {
+        assert_eq!(sqlstate(client.batch_execute(sql).await), "42704", "{sql}");
+    }
+    let large = format!("SET app.large = '{}'", "x".repeat(2 << 20));
+    assert_eq!(sqlstate(client.batch_execute(&large).await), "54000");
     served.stop().await;
 }
 

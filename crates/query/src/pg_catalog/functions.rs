@@ -454,14 +454,9 @@ fn of_settings(settings: &Settings) -> [ScalarUDF; 2] {
                         Error::invalid("a setting's name can't be NULL").with_sqlstate("22004")
                     );
                 };
-                if argument(a, 2) == Some("true") {
-                    return Err(Error::invalid(
-                        "set_config for a transaction alone is not supported",
-                    )
-                    .with_hint("the third argument false sets it for the session")
-                    .with_sqlstate("0A000"));
-                }
-                setting.ask(&name.to_lowercase(), argument(a, 1)).map(Some)
+                let local = argument(a, 2) == Some("true");
+                let set = setting.ask(&name.to_lowercase(), argument(a, 1), local);
+                set.map(Some)
             },
         ),
     ]

@@ -8,7 +8,7 @@ use crate::notice::Notice;
 
 /// Their names, and PostgreSQL's values, which are shown; and that any other value is taken, as the
 /// list of PostgreSQL's other settings says it.
-pub(super) const ALL: [(&str, &str, bool); 65] = [
+pub(super) const ALL: [(&str, &str, bool); 68] = [
     ("autovacuum", "on", true),
     ("commit_delay", "0", true),
     ("commit_siblings", "5", true),
@@ -48,6 +48,9 @@ pub(super) const ALL: [(&str, &str, bool); 65] = [
     ("jit_above_cost", "100000", true),
     ("join_collapse_limit", "8", true),
     ("lc_messages", "C", true),
+    ("lc_monetary", "C", true),
+    ("lc_numeric", "C", true),
+    ("lc_time", "C", true),
     ("lock_timeout", "0", true),
     ("log_duration", "off", true),
     ("log_error_verbosity", "default", true),

@@ -588,7 +588,7 @@ async fn settings_come_from_the_session_the_role_the_database_and_the_server() {
     assert_eq!(shown(&database.session(), "lazybase.on_miss"), "dig");
     for (sql, sqlstate) in [
         ("ALTER ROLE anna SET lazybase.freshness = soon", "22023"),
-        ("ALTER ROLE anna SET no.such = 1", "42704"),
+        ("ALTER ROLE anna SET lazybase.such = 1", "42704"),
         ("ALTER ROLE anna SET freshness = 1", "42704"),
     ] {
         assert_eq!(
