@@ -30,6 +30,7 @@ mod array_queries;
 mod calls;
 mod cast_names;
 mod casts;
+mod conflicts;
 mod constants;
 pub(crate) mod convert;
 mod copy_condition;
@@ -479,6 +480,7 @@ fn read_tokens(
     };
     postgres::tokens(&mut tokens);
     repeated_groups::tokens(&mut tokens);
+    conflicts::tokens(&mut tokens);
     merge::hide(&mut tokens)?;
     let of_catalog = tokens.iter().any(is_of_catalog);
     let mut parser = Parser::new(dialect)
