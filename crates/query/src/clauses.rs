@@ -6,9 +6,14 @@
 //!   SELECT ... FROM t  AS OF SCU 40        SELECT ... AS OF TIMESTAMP '2013-01-01'
 //! ```
 //!
+//! Tools put a LIMIT behind what users write, or a SELECT around it: LIMIT, OFFSET and FETCH may
+//! follow, and a subquery that is all that a SELECT reads may have clauses at its end.
+//!
 //! Reads tokens, gives the tokens that are left and [`Clauses`]. Invariant CLA-1: a clause is
-//! taken only where all tokens from it to the end are clauses, so that columns, tables and
-//! aliases of those names work everywhere else.
+//! taken only where all tokens from it to the end are clauses, or such limits, so that columns,
+//! tables and aliases of those names work everywhere else.
+
+use std::ops::Range;
 
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 use lazybase_model::{Error, Freshness, OnMiss, Result, ScuNumber, Token as Acknowledged};
@@ -16,6 +21,7 @@ use lazybase_model::{Error, Freshness, OnMiss, Result, ScuNumber, Token as Ackno
 use crate::moments::utc_micros;
 use crate::text_places::at_span;
 
+mod nested;
 #[cfg(test)]
 mod tests;
 
@@ -65,6 +71,15 @@ impl Clauses {
         }
     }
 
+    /// Takes those of a subquery too.
+    fn join(&mut self, inner: Clauses) -> Result<()> {
+        agree(&mut self.freshness, inner.freshness, "FRESHNESS")?;
+        agree(&mut self.after, inner.after, "AFTER")?;
+        agree(&mut self.as_of, inner.as_of, "AS OF")?;
+        agree(&mut self.on_miss, inner.on_miss, "ON MISS")?;
+        self.check()
+    }
+
     /// Whether the clauses can stand together.
     fn check(&self) -> Result<()> {
         if self.as_of.is_some() && self.freshness.is_some() {
@@ -79,11 +94,20 @@ impl Clauses {
     }
 }
 
-/// Takes the trailing clauses off a statement's tokens, which have no blanks among them.
+/// Takes the clauses off a statement's tokens, which have no blanks among them.
 ///
 /// # Errors
 /// `Invalid` (42601) for a clause given twice or with a value that is not one.
 pub(crate) fn take_clauses(tokens: &mut Vec<TokenWithSpan>) -> Result<Clauses> {
+    let mut clauses = take_trailing(tokens)?;
+    if let Some(inner) = nested::take(tokens)? {
+        clauses.join(inner)?;
+    }
+    Ok(clauses)
+}
+
+/// Takes those at the end.
+fn take_trailing(tokens: &mut Vec<TokenWithSpan>) -> Result<Clauses> {
     let bare: Vec<&Token> = tokens.iter().map(|token| &token.token).collect();
     let mut depth = 0_usize;
     for at in 0..bare.len() {
@@ -91,10 +115,14 @@ pub(crate) fn take_clauses(tokens: &mut Vec<TokenWithSpan>) -> Result<Clauses> {
             Token::LParen | Token::LBracket => depth += 1,
             Token::RParen | Token::RBracket => depth = depth.saturating_sub(1),
             _ if at > 0 && depth == 0 && may_precede_clause(bare[at - 1]) => {
-                if let Some(raw) = clauses_to_the_end(&bare[at..]) {
-                    let clauses = interpret(raw)
+                if let Some(found) = clauses_to_the_end(&bare[at..]) {
+                    let (ranges, raw): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+                    let begins = ranges.iter().map(|range| range.start);
+                    let clauses = interpret(begins.zip(raw))
                         .map_err(|(of, error)| at_span(error, tokens[at + of].span))?;
-                    tokens.truncate(at);
+                    for range in ranges.into_iter().rev() {
+                        drop(tokens.drain(at + range.start..at + range.end));
+                    }
                     return Ok(clauses);
                 }
             }
@@ -173,25 +201,50 @@ fn text<'t>(token: Option<&&'t Token>) -> Option<&'t str> {
     }
 }
 
-/// The clauses, if all tokens are clauses and there is at least one; each with the token that it
-/// begins at.
-fn clauses_to_the_end<'t>(tokens: &[&'t Token]) -> Option<Vec<(usize, Raw<'t>)>> {
+/// The clauses, if all tokens are clauses, or limits behind one; each with the tokens that it
+/// takes.
+fn clauses_to_the_end<'t>(tokens: &[&'t Token]) -> Option<Vec<(Range<usize>, Raw<'t>)>> {
     let mut clauses = Vec::new();
     let mut at = 0;
     while at < tokens.len() {
         let rest = &tokens[at..];
-        let Some((clause, length)) = clause_at(rest) else {
+        if let Some((clause, length)) = clause_at(rest) {
+            clauses.push((at..at + length, clause));
+            at += length;
+        } else if clauses.is_empty() {
+            return None;
+        } else if let Some(length) = limit_at(rest) {
+            at += length;
+        } else {
             // Behind another clause these words begin nothing else.
-            if at == 0 || !is_word(rest.first(), "ON") || !is_word(rest.get(1), "MISS") {
+            if !is_word(rest.first(), "ON") || !is_word(rest.get(1), "MISS") {
                 return None;
             }
-            clauses.push((at, Raw::OnMiss(Miss::Unknown(rest.get(2).copied()))));
+            let unknown = Raw::OnMiss(Miss::Unknown(rest.get(2).copied()));
+            clauses.push((at..tokens.len(), unknown));
             return Some(clauses);
-        };
-        clauses.push((at, clause));
-        at += length;
+        }
     }
     (!clauses.is_empty()).then_some(clauses)
+}
+
+/// How many of the tokens say how many rows are wanted, or left out.
+fn limit_at(tokens: &[&Token]) -> Option<usize> {
+    let is = |at: usize, word: &str| is_word(tokens.get(at), word);
+    let is_rows = |at: usize| is(at, "ROW") || is(at, "ROWS");
+    let is_count = |at: usize| {
+        let token = tokens.get(at);
+        matches!(token, Some(Token::Number(..) | Token::Placeholder(_)))
+    };
+    if is(0, "LIMIT") && (is_count(1) || is(1, "ALL")) {
+        return Some(2);
+    }
+    if is(0, "OFFSET") && is_count(1) {
+        return Some(2 + usize::from(is_rows(2)));
+    }
+    let rows = 2 + usize::from(is_count(2));
+    let fetches = is(0, "FETCH") && (is(1, "FIRST") || is(1, "NEXT"));
+    (fetches && is_rows(rows) && is(rows + 1, "ONLY")).then_some(rows + 2)
 }
 
 /// The clause that begins the tokens, with how many tokens it takes.
@@ -244,7 +297,7 @@ fn value_at<'t>(tokens: &[&'t Token]) -> Option<(Value<'t>, usize)> {
 }
 
 /// What clauses say; else what is wrong, and the token at which the clause begins.
-fn interpret(raw: Vec<(usize, Raw<'_>)>) -> Result<Clauses, (usize, Error)> {
+fn interpret<'t>(raw: impl Iterator<Item = (usize, Raw<'t>)>) -> Result<Clauses, (usize, Error)> {
     let mut clauses = Clauses::default();
     for (at, clause) in raw {
         let taken = clauses.take(clause).and_then(|()| clauses.check());
@@ -258,6 +311,18 @@ fn once<T>(slot: &mut Option<T>, value: T, clause: &str) -> Result<()> {
         None => Ok(()),
         Some(_) => Err(syntax(format!("{clause} is given twice"))),
     }
+}
+
+fn agree<T: PartialEq>(slot: &mut Option<T>, inner: Option<T>, clause: &str) -> Result<()> {
+    if slot.is_none() {
+        *slot = inner;
+    } else if inner.is_some() && *slot != inner {
+        return Err(syntax(format!(
+            "{clause} of the subquery is another one than outside"
+        ))
+        .with_detail("all of a statement is read at one moment"));
+    }
+    Ok(())
 }
 
 fn freshness(value: &Value<'_>) -> Result<Freshness> {

@@ -82,6 +82,87 @@ fn clauses_stand_in_any_order() {
 }
 
 #[test]
+fn limits_may_follow() {
+    let expected = fresh(Freshness::ZERO);
+    for limits in [
+        "LIMIT 200",
+        "LIMIT ALL OFFSET 5",
+        "LIMIT $1 OFFSET $2 ROWS",
+        "OFFSET 1 ROW FETCH NEXT ROW ONLY",
+        "FETCH FIRST 10 ROWS ONLY",
+    ] {
+        let rest = format!("SELECT a FROM t {limits}");
+        check(
+            &format!("SELECT a FROM t FRESHNESS 0 {limits}"),
+            &rest,
+            expected,
+        );
+    }
+    let both = Clauses {
+        on_miss: Some(OnMiss::Stale),
+        ..expected
+    };
+    check(
+        "SELECT 1 FRESHNESS 0 LIMIT 1 ON MISS STALE OFFSET 2",
+        "SELECT 1 LIMIT 1 OFFSET 2",
+        both,
+    );
+    for sql in [
+        "SELECT 1 FRESHNESS 0 LIMIT a",
+        "SELECT 1 FRESHNESS 0 ORDER BY 1",
+        "SELECT 1 FRESHNESS 0 FETCH FIRST 1 ROWS WITH TIES",
+    ] {
+        check(sql, sql, Clauses::default());
+    }
+}
+
+#[test]
+fn clauses_of_the_one_subquery_hold_for_the_statement() {
+    let expected = fresh(Freshness::ZERO);
+    for (sql, rest) in [
+        (
+            "SELECT * FROM ( SELECT a FROM t FRESHNESS 0 ) x LIMIT 200",
+            "SELECT * FROM ( SELECT a FROM t ) x LIMIT 200",
+        ),
+        (
+            "SELECT a , b FROM ( SELECT a FROM t FRESHNESS 0 LIMIT 7 ) AS x ( a ) WHERE a > 1 \
+             GROUP BY a , b FRESHNESS 0",
+            "SELECT a , b FROM ( SELECT a FROM t LIMIT 7 ) AS x ( a ) WHERE a > 1 GROUP BY a , b",
+        ),
+        (
+            "SELECT * FROM ( SELECT * FROM ( WITH w AS ( SELECT 1 ) SELECT * FROM w \
+             FRESHNESS 0 ) y ) x",
+            "SELECT * FROM ( SELECT * FROM ( WITH w AS ( SELECT 1 ) SELECT * FROM w ) y ) x",
+        ),
+        (
+            "EXPLAIN SELECT a IS DISTINCT FROM ( b ) FROM ( SELECT 1 FRESHNESS 0 ) x",
+            "EXPLAIN SELECT a IS DISTINCT FROM ( b ) FROM ( SELECT 1 ) x",
+        ),
+        (
+            "COPY ( SELECT a FROM t , u FRESHNESS 0 ) TO STDOUT",
+            "COPY ( SELECT a FROM t , u ) TO STDOUT",
+        ),
+    ] {
+        check(sql, rest, expected);
+    }
+    // Beside others they would hold for these too.
+    for sql in [
+        "SELECT * FROM ( SELECT 1 FRESHNESS 0 ) x , t",
+        "SELECT * FROM t , ( SELECT 1 FRESHNESS 0 ) x",
+        "SELECT * FROM ( SELECT 1 FRESHNESS 0 ) x JOIN t ON true",
+        "SELECT * FROM ( SELECT 1 FRESHNESS 0 ) x UNION SELECT 2",
+        "SELECT * FROM t WHERE a IN ( SELECT 1 FRESHNESS 0 )",
+        "SELECT ( SELECT 1 FRESHNESS 0 )",
+        "SELECT * FROM ( SELECT 1 FRESHNESS 0",
+    ] {
+        check(sql, sql, Clauses::default());
+    }
+    let error = take("SELECT * FROM ( SELECT 1 FRESHNESS 0 ) x FRESHNESS 5").unwrap_err();
+    assert_eq!(error.sqlstate(), "42601");
+    assert!(take("SELECT * FROM ( SELECT 1 FRESHNESS 0 ) x AS OF SCU 5").is_err());
+}
+
+#[test]
 fn the_past_is_named_by_scu_or_moment() {
     let past = |point| Clauses {
         as_of: Some(point),
