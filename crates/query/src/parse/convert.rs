@@ -208,18 +208,27 @@ fn rollback(chain: bool, savepoint: Option<Ident>) -> Result<Statement> {
     }
 }
 
+/// Words that stand between the first of a statement and what it is about.
+const MODIFIERS: [&str; 5] = ["OR", "REPLACE", "ALTER", "TEMPORARY", "RECURSIVE"];
+
 fn refused(statement: &Ast) -> Error {
     let text = statement.to_string();
     let is_keyword = |word: &&str| word.bytes().all(|byte| byte.is_ascii_uppercase());
     let mut words = text.split_whitespace();
-    let first = words.next().unwrap_or_default().to_uppercase();
+    let mut what = words.next().unwrap_or_default().to_uppercase();
     // What else there is may be a name.
-    let what = match words.next().filter(is_keyword) {
-        Some(second) => format!("{first} {second}"),
-        None => first,
-    };
+    for word in words.take_while(is_keyword) {
+        what = format!("{what} {word}");
+        if !MODIFIERS.contains(&word) {
+            break;
+        }
+    }
     let error = unsupported(format!("{what} is not supported"));
     match statement {
+        Ast::CreateView(view) if view.temporary => error.with_hint(
+            "CREATE TEMPORARY TABLE v AS SELECT ... keeps a query's rows as long as the session; \
+             WITH v AS (SELECT ...) names a query within a statement",
+        ),
         Ast::CreateView(_) => error.with_hint(
             "CREATE MATERIALIZED VIEW v AS SELECT ... FROM t ORDER BY ... keeps a table in another \
              order; CREATE TABLE ... AS SELECT keeps a query's rows",
