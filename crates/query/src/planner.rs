@@ -3,8 +3,9 @@
 //!
 //! ```text
 //!   sqlparser's tree      sql_types, patterns, like_escapes, exists_values, lists of rows,
-//!        |                repeated_names, moment_calls, row_fields, recursive_terms, marks
-//!        | plan           unknowns, intervals: operators, where they have no common type;
+//!        |                repeated_names, moment_calls, row_fields, recursive_terms, marks,
+//!        |                written_numbers
+//!        | plan           written_numbers, unknowns, intervals: operators, by what they are over;
 //!        |                true_keys: what is in FROM
 //!   logical plan          analyzer: whole_rows, json_values, true_keys, determined_groups,
 //!        |                          grouped_columns, ordered_inputs, own_orders, counted_sets,
@@ -107,6 +108,7 @@ mod uuid_literals;
 mod whole_orders;
 mod whole_rows;
 mod window_peers;
+mod written_numbers;
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -184,6 +186,7 @@ use uuid_literals::UUID_LITERALS;
 use whole_orders::WHOLE_ORDERS;
 use whole_rows::WHOLE_ROWS;
 use window_peers::WINDOW_PEERS;
+use written_numbers::WrittenNumbers;
 
 /// What is the same for all statements, made once: rules and functions.
 ///
@@ -243,7 +246,11 @@ pub(crate) fn base(
         .with_runtime_env(runtime)
         .with_config(Settings::default().config)
         // Before the planner's own, which plans the same.
-        .with_expr_planners(vec![Arc::new(Extracts), Arc::new(BareNulls)])
+        .with_expr_planners(vec![
+            Arc::new(WrittenNumbers),
+            Arc::new(Extracts),
+            Arc::new(BareNulls),
+        ])
         .with_default_features()
         .with_analyzer_rules(analyzer)
         .with_optimizer_rules(optimizer_rules())
@@ -342,6 +349,7 @@ fn register(state: &mut SessionState) -> datafusion::error::Result<()> {
     ordered_floats::register(state)?;
     sliding_floats::register(state)?;
     percentiles::register(state)?;
+    written_numbers::register(state)?;
     state.register_udf(Arc::new(ScalarUDF::from(IdKey::new())))?;
     state.register_udf(Arc::new(ScalarUDF::from(UuidOf::new())))?;
     state.register_udf(Arc::new(ScalarUDF::from(UuidOf::of_lists())))?;
@@ -377,6 +385,7 @@ pub(crate) fn rewritten(mut statement: Statement) -> PlannerStatement {
     row_fields::rewrite(&mut statement);
     recursive_terms::rewrite(&mut statement);
     marks::hide(&mut statement);
+    written_numbers::keep(&mut statement);
     PlannerStatement::Statement(Box::new(statement))
 }
 
@@ -389,6 +398,7 @@ pub(crate) fn rewritten_expr(mut expr: Expr) -> Expr {
     moment_calls::rewrite(&mut expr);
     row_fields::rewrite(&mut expr);
     marks::hide(&mut expr);
+    written_numbers::keep(&mut expr);
     expr
 }
 

@@ -496,6 +496,25 @@ async fn decimal_numbers_keep_their_digits() {
     served.stop().await;
 }
 
+/// Beside a decimal a constant with a point is one, and a parameter what it was declared to be.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn parameters_beside_decimals_keep_their_types() {
+    use tokio_postgres::types::Type;
+    let served = Served::with("CREATE TABLE d (k INT PRIMARY KEY, p DECIMAL(10, 2))").await;
+    let client = served.client().await;
+    let insert = "INSERT INTO d VALUES (1, 1.25)";
+    client.batch_execute(insert).await.unwrap();
+    let sql = "SELECT p * $1, p * 1.1 FROM d";
+    let statement = client.prepare_typed(sql, &[Type::FLOAT8]).await.unwrap();
+    let columns = statement.columns().iter();
+    let types: Vec<&Type> = columns.map(|column| column.type_()).collect();
+    assert_eq!(types, [&Type::FLOAT8, &Type::NUMERIC]);
+    let row = client.query_one(&statement, &[&1.1_f64]).await.unwrap();
+    assert_eq!(row.get::<_, f64>(0), 1.25 * 1.1);
+    assert_eq!(cells(&client, "SELECT p * 1.1 FROM d").await, [["1.375"]]);
+    served.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_has_as_many_columns_as_clients_take() {
     let served = Served::start().await;

@@ -43,9 +43,10 @@ fn all_beside(decimal: Expr, constants: Vec<Expr>, digits: Digits) -> (Expr, Vec
 }
 
 /// The digits of a decimal, and those behind its point.
-type Digits = (u8, i8);
+pub(super) type Digits = (u8, i8);
 
-fn decimal(expr: &Expr, schema: &DFSchema) -> Option<Digits> {
+/// Those of the type that an expression has, where that is a decimal.
+pub(super) fn decimal(expr: &Expr, schema: &DFSchema) -> Option<Digits> {
     match expr.get_type(schema) {
         Ok(DataType::Decimal128(precision, scale)) => Some((precision, scale)),
         _ => None,
@@ -80,8 +81,12 @@ fn written(number: f64) -> Option<(i128, Digits)> {
     if !number.is_finite() {
         return None;
     }
-    let text = number.to_string();
-    let (whole, part) = text.split_once('.').unwrap_or((&text, ""));
+    spelt(&number.to_string())
+}
+
+/// The decimal that a text without an exponent spells.
+pub(super) fn spelt(text: &str) -> Option<(i128, Digits)> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     let digits = format!("{whole}{part}");
     let significant = digits.trim_start_matches('-').trim_start_matches('0').len();
     let precision = significant.max(part.len()).max(1);
@@ -91,7 +96,8 @@ fn written(number: f64) -> Option<(i128, Digits)> {
     Some((digits.parse().ok()?, (precision as u8, part.len() as i8)))
 }
 
-fn one_type_holds(one: Digits, other: Digits) -> bool {
+/// Whether a type holds all digits of both.
+pub(super) fn one_type_holds(one: Digits, other: Digits) -> bool {
     let whole = |(precision, scale): Digits| i16::from(precision) - i16::from(scale);
     let scale = i16::from(one.1.max(other.1));
     whole(one).max(whole(other)) + scale <= i16::from(DECIMAL128_MAX_PRECISION)
