@@ -31,6 +31,7 @@ pub(crate) use described::{key_name, oid_of};
 pub(crate) use privileges::{DATABASE, role_oid};
 
 pub(crate) mod by_name;
+mod counted;
 mod described;
 mod dumped;
 pub(crate) mod expanded;
@@ -120,6 +121,7 @@ fn columns(name: &str) -> Option<&'static str> {
         .chain(&fixed::EMPTY)
         .chain(&zones::COLUMNS)
         .chain(&OF_THE_MOMENT)
+        .chain(&counted::COLUMNS)
         .chain(&dumped::COLUMNS)
         .chain(&dumped::STAND_INS)
         .chain([&fixed::TYPE_FUNCTIONS]);
@@ -150,6 +152,7 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
         .chain(&fixed::EMPTY)
         .chain(&zones::COLUMNS)
         .chain(&OF_THE_MOMENT)
+        .chain(&counted::COLUMNS)
         .chain(&dumped::COLUMNS);
     all.map(|(name, _)| *name)
 }
@@ -206,6 +209,9 @@ pub(crate) fn rows(name: &str, seen: &Seen) -> Result<Option<RecordBatch>> {
     if let Some(columns) = found(&described::COLUMNS) {
         let rows = described::rows(name, visible, access);
         return batch(columns, numbered(name, columns, rows)).map(Some);
+    }
+    if let Some(columns) = found(&counted::COLUMNS) {
+        return batch(columns, counted::rows(name, visible)).map(Some);
     }
     if let Some(columns) = found(&fixed::COLUMNS) {
         return batch(columns, numbered(name, columns, fixed::rows(name))).map(Some);

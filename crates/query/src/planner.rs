@@ -26,8 +26,9 @@
 //!                         byte_lengths, bounded, counts, series, date_parts, cut_moments,
 //!                         patterns, to_char, text_functions, partial_functions: in the place of
 //!                         its own;
-//!                         other_names, type_names, time_zones, ages, json_functions,
-//!                         json_values, marks, and those of `pg_catalog`
+//!                         other_names, type_names, time_zones, ages, buckets, json_functions,
+//!                         json_values, json_pretty, written_numbers, marks, and those of
+//!                         `pg_catalog`
 //! ```
 //!
 //! Invariant PLN-1: a rewritten plan gives the columns that it gave before, under their names;
@@ -37,6 +38,7 @@ mod ages;
 mod around;
 mod bare_filters;
 mod bounded;
+mod buckets;
 mod byte_lengths;
 mod casts;
 mod certain_rows;
@@ -64,6 +66,7 @@ mod guards;
 mod in_lists;
 mod intervals;
 pub(crate) mod json_functions;
+mod json_pretty;
 pub(crate) mod json_values;
 pub(crate) mod like_escapes;
 mod mapped;
@@ -336,6 +339,7 @@ fn register(state: &mut SessionState) -> datafusion::error::Result<()> {
     other_names::register(state)?;
     type_names::register(state)?;
     bounded::register(state)?;
+    buckets::register(state)?;
     counts::register(state)?;
     series::register(state)?;
     keywords::register(state);
@@ -345,6 +349,7 @@ fn register(state: &mut SessionState) -> datafusion::error::Result<()> {
     to_char::register(state)?;
     json_functions::register(state)?;
     json_values::register(state)?;
+    json_pretty::register(state)?;
     marks::register(state)?;
     ordered_floats::register(state)?;
     sliding_floats::register(state)?;

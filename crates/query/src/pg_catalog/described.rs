@@ -16,7 +16,7 @@ use crate::parse::SCHEMA;
 use crate::temporary::{self, PG_TEMP};
 use crate::visible::Visible;
 
-pub(super) const COLUMNS: [(&str, &str); 10] = [
+pub(super) const COLUMNS: [(&str, &str); 9] = [
     (
         "pg_class",
         "oid o, relname t, relnamespace o, reltype o, reloftype o, relowner o, relam o, \
@@ -73,10 +73,6 @@ pub(super) const COLUMNS: [(&str, &str); 10] = [
         "pg_indexes",
         "schemaname t, tablename t, indexname t, tablespace t?, indexdef t",
     ),
-    (
-        "pg_stat_user_tables",
-        "relid o, schemaname t, relname t, n_live_tup o?",
-    ),
 ];
 
 /// The number of `pg_class` itself, as other tables name it.
@@ -97,7 +93,8 @@ fn of_view(view: &Table) -> i64 {
     VIEWS + i64::from(view.id.0)
 }
 
-fn of_key(table: &Table) -> i64 {
+/// The number of a table's key.
+pub(super) fn of_key(table: &Table) -> i64 {
     KEYS + i64::from(table.id.0)
 }
 
@@ -492,16 +489,6 @@ pub(super) fn rows(name: &str, visible: &Visible, access: &Access) -> Vec<Row> {
                     ("tablename", table.name.clone().into()),
                     ("indexname", key_name(table).into()),
                     ("indexdef", key_definition(table).into()),
-                ]
-            })
-            .collect(),
-        "pg_stat_user_tables" => tables
-            .iter()
-            .map(|table| {
-                vec![
-                    ("relid", of_table(table).into()),
-                    ("schemaname", SCHEMA.into()),
-                    ("relname", table.name.clone().into()),
                 ]
             })
             .collect(),

@@ -7,6 +7,7 @@
 //! | `justify_days(i)`                      | 30 days as a month                              |
 //! | `justify_interval(i)`                  | both, and one sign for all                      |
 //! | `make_timestamp(y, m, d, h, min, s)`   | a TIMESTAMP                                     |
+//! | `make_interval(y, m, w, d, h, min, s)` | an interval                                     |
 //!
 //! Pure.
 
@@ -15,7 +16,7 @@ use std::sync::Arc;
 use arrow::array::types::{Float64Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType};
 use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray};
 use arrow::datatypes::{DataType, TimeUnit, TimestampMicrosecondType};
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{
@@ -27,6 +28,9 @@ use crate::error::into_datafusion;
 use crate::moments::{civil, day_of, month_days};
 use crate::planner::intervals::computed;
 use crate::types::INTERVAL;
+
+/// The function of an interval's parts.
+pub(super) const MAKE_INTERVAL: &str = "make_interval";
 
 const MOMENT: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 const DAY_MICROS: i64 = 86_400_000_000;
@@ -40,6 +44,7 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
         Made::JustifiedDays,
         Made::Justified,
         Made::Moment,
+        Made::Interval,
     ];
     for made in functions {
         state.register_udf(Arc::new(ScalarUDF::from(MomentFunction {
@@ -58,6 +63,7 @@ enum Made {
     JustifiedDays,
     Justified,
     Moment,
+    Interval,
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -74,6 +80,7 @@ impl ScalarUDFImpl for MomentFunction {
             Made::JustifiedDays => "justify_days",
             Made::Justified => "justify_interval",
             Made::Moment => "make_timestamp",
+            Made::Interval => MAKE_INTERVAL,
         }
     }
 
@@ -94,12 +101,14 @@ impl ScalarUDFImpl for MomentFunction {
         let is_number = |of: &DataType| of.is_numeric() || *of == A::Null;
         match (self.made, arguments) {
             (Made::Age, [_, _]) if arguments.iter().all(is_moment) => Ok(vec![MOMENT, MOMENT]),
-            (Made::Moment, [_, _, _, _, _, _]) if arguments.iter().all(is_number) => {
-                let mut wanted = vec![A::Int64; 5];
+            (Made::Moment, [whole @ .., _]) | (Made::Interval, [whole @ .., _])
+                if whole.len() == self.made.whole() && arguments.iter().all(is_number) =>
+            {
+                let mut wanted = vec![A::Int64; whole.len()];
                 wanted.push(A::Float64);
                 Ok(wanted)
             }
-            (Made::Age | Made::Moment, _) => Err(self.unknown(arguments)),
+            (Made::Age | Made::Moment | Made::Interval, _) => Err(self.unknown(arguments)),
             (_, [of]) if is_interval(of) => Ok(vec![INTERVAL]),
             _ => Err(self.unknown(arguments)),
         }
@@ -119,12 +128,24 @@ impl ScalarUDFImpl for MomentFunction {
             Made::JustifiedDays => justified(arrays, days_justified),
             Made::Justified => justified(arrays, all_justified),
             Made::Moment => moments(arrays),
+            Made::Interval => intervals(arrays),
         })
     }
 }
 
+impl Made {
+    /// How many whole numbers stand before the seconds.
+    fn whole(self) -> usize {
+        match self {
+            Made::Moment => 5,
+            Made::Interval => 6,
+            _ => 0,
+        }
+    }
+}
+
 impl MomentFunction {
-    fn unknown(&self, arguments: &[DataType]) -> datafusion::error::DataFusionError {
+    fn unknown(&self, arguments: &[DataType]) -> DataFusionError {
         let given: Vec<String> = arguments.iter().map(crate::types::name).collect();
         let said = format!("there is no {}({})", self.name(), given.join(", "));
         into_datafusion(Error::invalid(said).with_sqlstate("42883"))
@@ -180,9 +201,7 @@ fn justified(
         let Some(interval) = interval else {
             return Ok(None);
         };
-        justify(interval).map(Some).ok_or_else(|| {
-            into_datafusion(Error::invalid("interval out of range").with_sqlstate("22008"))
-        })
+        justify(interval).map(Some).ok_or_else(out_of_range)
     };
     let justified: Result<Intervals> = intervals.map(justify).collect();
     Ok(Arc::new(justified?))
@@ -250,6 +269,43 @@ fn moments(arrays: &[ArrayRef]) -> Result<ArrayRef> {
     });
     let rows: Result<PrimitiveArray<TimestampMicrosecondType>> = rows.collect();
     Ok(Arc::new(rows?))
+}
+
+fn intervals(arrays: &[ArrayRef]) -> Result<ArrayRef> {
+    let whole = |at: usize| arrays[at].as_primitive::<Int64Type>();
+    let seconds = arrays[6].as_primitive::<Float64Type>();
+    let rows = (0..seconds.len()).map(|row| {
+        if arrays.iter().any(|array| array.is_null(row)) {
+            return Ok(None);
+        }
+        let parts = [0, 1, 2, 3, 4, 5].map(|at| whole(at).value(row));
+        let made = interval(parts, seconds.value(row));
+        made.map(Some).ok_or_else(out_of_range)
+    });
+    let rows: Result<Intervals> = rows.collect();
+    Ok(Arc::new(rows?))
+}
+
+fn interval(parts: [i64; 6], seconds: f64) -> Option<IntervalMonthDayNano> {
+    let [years, months, weeks, days, hours, minutes] = parts;
+    let months = years.checked_mul(12)?.checked_add(months)?;
+    let days = weeks.checked_mul(7)?.checked_add(days)?;
+    let minutes = hours.checked_mul(60)?.checked_add(minutes)?;
+    if !seconds.is_finite() {
+        return None;
+    }
+    // What no integer holds becomes the largest, which is too large for nanoseconds.
+    let micros = (seconds * 1e6).round() as i64;
+    let nanos = minutes.checked_mul(60_000_000_000)?;
+    Some(IntervalMonthDayNano::new(
+        i32::try_from(months).ok()?,
+        i32::try_from(days).ok()?,
+        nanos.checked_add(micros.checked_mul(1_000)?)?,
+    ))
+}
+
+fn out_of_range() -> DataFusionError {
+    into_datafusion(Error::invalid("interval out of range").with_sqlstate("22008"))
 }
 
 fn moment(date: [i64; 3], time: [i64; 2], second: f64) -> Option<i64> {

@@ -6,6 +6,7 @@
 //! | `x AT TIME ZONE z`            | `timezone(z, x)`                                     |
 //! | `date_trunc(unit, x, z)`      | `timezone(z, date_trunc(unit, clocks_in(z, x)))`     |
 //! | `age(x)`                      | `age(current_date(), x)`                             |
+//! | `make_interval(days => 3)`    | `make_interval(0, 0, 0, 3, 0, 0, 0)`                 |
 //! | `now()`, `to_timestamp(x)`    | the same as a TIMESTAMPTZ, in microseconds           |
 //! | `localtimestamp`              | `now()` as a TIMESTAMP                               |
 //! | `'today'::DATE`, `'now'::TIMESTAMP` | `current_date()`, `now()`, of that type        |
@@ -17,9 +18,10 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType as SqlType, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArguments, TimezoneInfo, UnaryOperator, Value, VisitMut,
+    FunctionArguments, Ident, TimezoneInfo, UnaryOperator, Value, VisitMut,
 };
 
+use super::ages::MAKE_INTERVAL;
 use super::time_zones::{CLOCKS_IN, TIMEZONE};
 use crate::parse::folded;
 use crate::pg_catalog::rewrite::call;
@@ -119,6 +121,7 @@ fn of_call(function: &Function) -> Option<Expr> {
     let name = folded(name.as_ident()?);
     let arguments = arguments(&function.args);
     match (name.as_str(), arguments.as_deref()) {
+        (MAKE_INTERVAL, _) => interval(&function.args),
         ("localtimestamp", None) => Some(cast(
             call("now", Vec::new()),
             SqlType::Timestamp(Some(6), TimezoneInfo::None),
@@ -142,6 +145,42 @@ fn of_call(function: &Function) -> Option<Expr> {
         }
         _ => None,
     }
+}
+
+/// What the parts of an interval are called, in their order.
+const PARTS: [&str; 7] = ["years", "months", "weeks", "days", "hours", "mins", "secs"];
+
+/// An interval of all of its parts; nothing where an argument is none of them, or one twice.
+fn interval(all: &FunctionArguments) -> Option<Expr> {
+    let FunctionArguments::List(list) = all else {
+        return None;
+    };
+    let mut parts: [Option<Expr>; PARTS.len()] = Default::default();
+    let place = |name: &Ident| {
+        let name = folded(name);
+        PARTS.iter().position(|part| *part == name)
+    };
+    for (at, argument) in list.args.iter().enumerate() {
+        let (at, value) = match argument {
+            FunctionArg::Unnamed(value) => (at, value),
+            FunctionArg::Named { name, arg, .. } => (place(name)?, arg),
+            FunctionArg::ExprNamed {
+                name: Expr::Identifier(name),
+                arg,
+                ..
+            } => (place(name)?, arg),
+            FunctionArg::ExprNamed { .. } => return None,
+        };
+        let FunctionArgExpr::Expr(value) = value else {
+            return None;
+        };
+        if parts.get_mut(at)?.replace(value.clone()).is_some() {
+            return None;
+        }
+    }
+    let none = || Expr::Value(Value::Number("0".to_owned(), false).into());
+    let parts = parts.map(|part| part.unwrap_or_else(none));
+    Some(call(MAKE_INTERVAL, parts.into()))
 }
 
 /// The arguments of a call, where there is a list of plain ones.
