@@ -1,6 +1,7 @@
 //! Ingest by itself: one writer of this process gives Arrow batches and waits for each to be
 //! durable. Sorting and merging are paused meanwhile, so that the figure is about the log alone;
-//! what they take away from it is in the figures of the whole way.
+//! what they take away from it is in the figures of the whole way. The benchmark of the server
+//! measures its own ingest against the same.
 
 use std::path::Path;
 use std::time::Instant;
@@ -11,26 +12,26 @@ use lazybase_model::Layout;
 
 use crate::Outcome;
 use crate::base::{self, Running};
-use crate::data::Pool;
+use crate::data::{Pool, Shape};
 use crate::limits::SmallSyncs;
 use crate::report::{Report, median};
+
+/// Batches that come before the clock runs.
+pub(crate) const WARM_BATCHES: usize = 4;
+/// The stages that are paused meanwhile.
+pub(crate) const PAUSED: [StageName; 3] = [StageName::Sort, StageName::Merge, StageName::Authority];
 
 /// Measures large batches, then batches of one row.
 pub(crate) fn measure(report: &Report, pool: &Pool, folder: &Path, quick: bool) -> Outcome<()> {
     let megabytes = if quick { 256.0 } else { 2_000.0 };
-    // Nothing is sorted meanwhile, so writers must not wait for it.
-    let settings = Settings {
-        unsorted_bytes_max: 1 << 40,
-        ..base::settings()
-    };
-    let instance = base::open(folder, settings)?;
-    for stage in [StageName::Sort, StageName::Merge, StageName::Authority] {
-        block_on(instance.pause(stage))?;
-    }
-    let table = base::create(&instance, pool.shape(), Layout::Scan)?;
-    let running = Running { instance, table };
+    let running = log_alone(folder, pool.shape())?;
     report.note("ingest: sort, merge and authority are paused");
-    large_batches(report, pool, &running, megabytes)?;
+    let reached = large_batches(pool, &running, megabytes)?;
+    let figure = |name: &str, value| report.figure(pool.shape(), name, value);
+    figure("ingest_batch_mb", reached.batch_mb);
+    figure("ingest_rows_s", reached.rows_s);
+    figure("ingest_mb_s", reached.mb_s);
+    figure("ingest_batch_median_ms", reached.batch_median_ms);
     single_rows(
         report,
         pool,
@@ -42,7 +43,35 @@ pub(crate) fn measure(report: &Report, pool: &Pool, folder: &Path, quick: bool) 
     Ok(())
 }
 
-fn large_batches(report: &Report, pool: &Pool, running: &Running, megabytes: f64) -> Outcome<()> {
+/// A database with a table of such rows, in which nothing but ingest works.
+pub(crate) fn log_alone(folder: &Path, shape: Shape) -> Outcome<Running> {
+    // Nothing is sorted meanwhile, so writers must not wait for it.
+    let settings = Settings {
+        unsorted_bytes_max: 1 << 40,
+        ..base::settings()
+    };
+    let instance = base::open(folder, settings)?;
+    for stage in PAUSED {
+        block_on(instance.pause(stage))?;
+    }
+    let table = base::create(&instance, shape, Layout::Scan)?;
+    Ok(Running { instance, table })
+}
+
+/// What one writer reached that waited for each of its batches.
+pub(crate) struct LargeBatches {
+    batch_mb: f64,
+    pub(crate) rows_s: f64,
+    mb_s: f64,
+    batch_median_ms: f64,
+}
+
+/// Appends full batches of the pool, so many megabytes, after some that warm up.
+pub(crate) fn large_batches(
+    pool: &Pool,
+    running: &Running,
+    megabytes: f64,
+) -> Outcome<LargeBatches> {
     let rows = pool.rows();
     let batch_mb = rows as f64 * pool.row_bytes() / 1e6;
     let batches = ((megabytes / batch_mb) as usize).max(8);
@@ -51,7 +80,7 @@ fn large_batches(report: &Report, pool: &Pool, running: &Running, megabytes: f64
         next += rows as i64;
         (next - rows as i64..next).collect::<Vec<i64>>()
     };
-    for at in 0..4 {
+    for at in 0..WARM_BATCHES {
         block_on(base::append(running, pool, at, ids()))?;
     }
     let mut millis = Vec::with_capacity(batches);
@@ -62,12 +91,12 @@ fn large_batches(report: &Report, pool: &Pool, running: &Running, megabytes: f64
         millis.push(begun.elapsed().as_secs_f64() * 1e3);
     }
     let seconds = start.elapsed().as_secs_f64();
-    let shape = pool.shape();
-    report.figure(shape, "ingest_batch_mb", batch_mb);
-    report.figure(shape, "ingest_rows_s", (batches * rows) as f64 / seconds);
-    report.figure(shape, "ingest_mb_s", batches as f64 * batch_mb / seconds);
-    report.figure(shape, "ingest_batch_median_ms", median(&mut millis));
-    Ok(())
+    Ok(LargeBatches {
+        batch_mb,
+        rows_s: (batches * rows) as f64 / seconds,
+        mb_s: batches as f64 * batch_mb / seconds,
+        batch_median_ms: median(&mut millis),
+    })
 }
 
 /// One row after the other. The disk's mood changes from second to second, so each commit is

@@ -1,4 +1,8 @@
-//! Flight ingest beside the appender of this process: the same batches, one commit.
+//! Flight ingest beside the engine's own and beside the appender of this process: the same batches.
+//!
+//! What is measured of the engine is what `stages --measure ingest` measures: one writer that waits
+//! for each batch to be durable, while all later stages are paused. They are paused in the server
+//! too, until its client has all acknowledgements.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -16,7 +20,13 @@ use tonic::transport::{Channel, Endpoint};
 use super::World;
 use super::rows::Rows;
 use crate::Outcome;
+use crate::ingest::{PAUSED, WARM_BATCHES, large_batches, log_alone};
 use crate::report::median;
+
+/// The table that they are sent to.
+const TARGET: &str = "taken";
+/// Paused stages make no room: beyond a gibibyte that is not sorted, writers would wait for ever.
+const PAUSED_ROWS_MAX: u64 = 600_000;
 
 /// What the server may send before it is read: of one call, and of a connection.
 const STREAM_WINDOW_BYTES: u32 = 8 << 20;
@@ -72,46 +82,89 @@ pub(super) async fn run(client: &mut Client, sql: &str) -> Outcome<()> {
     Ok(())
 }
 
-/// Measures both, in turns.
+/// Measures all of them, in turns.
 pub(super) fn ingest(world: &World<'_>) -> Outcome<()> {
-    const TARGET: &str = "taken";
-    let batches = world.rows.batches(0, world.rows.count);
-    let (mut over, mut alone) = (Vec::new(), Vec::new());
+    let count = world.rows.count.min(PAUSED_ROWS_MAX);
+    let batches = world.rows.batches(0, count);
+    let (mut whole, mut each) = (Vec::new(), Vec::new());
+    let (mut engine, mut appender) = (Vec::new(), Vec::new());
     for _ in 0..world.args.times() {
-        runtime()?.block_on(async {
-            let mut client = connect(world.lazybase.flight).await?;
-            run(&mut client, &format!("DROP TABLE IF EXISTS {TARGET}")).await?;
-            run(&mut client, &Rows::create_table(TARGET)).await?;
-            let begun = Instant::now();
-            send(&mut client, TARGET, batches.clone()).await?;
-            over.push(world.rows.count as f64 / begun.elapsed().as_secs_f64());
-            // Nothing of it shall go on while others are measured.
-            run(&mut client, &format!("DROP TABLE {TARGET}")).await?;
-            run(&mut client, "SETTLE").await
-        })?;
-        let folder = tempfile::tempdir_in(&world.folder)?;
-        runtime()?.block_on(async {
-            let database = Database::open(folder.path().join("db")).await?;
-            database
-                .session()
-                .execute(&Rows::create_table(TARGET))
-                .await?;
-            let begun = Instant::now();
-            let mut appender = database.appender();
-            for batch in &batches {
-                appender.append(TARGET, batch, Op::Upsert).await?;
-            }
-            appender.commit().await?;
-            alone.push(world.rows.count as f64 / begun.elapsed().as_secs_f64());
-            database.close().await?;
-            Outcome::Ok(())
-        })?;
+        whole.push(over_the_wire(world, vec![batches.clone()])?);
+        let one_by_one = batches.iter().map(|batch| vec![batch.clone()]);
+        each.push(over_the_wire(world, one_by_one.collect())?);
+        engine.push(of_the_engine(world, count)?);
+        appender.push(appended(world, &batches)?);
     }
-    let (over, alone) = (median(&mut over), median(&mut alone));
-    world.goals.figure("flight_ingest_rows_s", over);
-    world.goals.figure("appender_rows_s", alone);
-    world
-        .goals
-        .figure("flight_ingest_appender_ratio", over / alone);
+    let (whole, each) = (median(&mut whole), median(&mut each));
+    let (engine, appender) = (median(&mut engine), median(&mut appender));
+    let figure = |name: &str, value| world.goals.figure(name, value);
+    figure("flight_ingest_rows_s", whole);
+    figure("flight_ingest_each_rows_s", each);
+    figure("engine_ingest_rows_s", engine);
+    figure("appender_rows_s", appender);
+    figure("flight_ingest_engine_ratio", whole / engine);
+    figure("flight_ingest_each_engine_ratio", each / engine);
+    figure("flight_ingest_appender_ratio", whole / appender);
     Ok(())
+}
+
+/// Rows a second of a client that waits for each of these puts, while nothing but ingest works in
+/// the server.
+fn over_the_wire(world: &World<'_>, puts: Vec<Vec<RecordBatch>>) -> Outcome<f64> {
+    let rows: usize = puts.iter().flatten().map(RecordBatch::num_rows).sum();
+    runtime()?.block_on(async {
+        let mut client = connect(world.lazybase.flight).await?;
+        run(&mut client, &Rows::create_table(TARGET)).await?;
+        for stage in PAUSED {
+            run(&mut client, &format!("PAUSE STAGE {}", stage.name())).await?;
+        }
+        for batch in puts.iter().flatten().take(WARM_BATCHES) {
+            send(&mut client, TARGET, vec![batch.clone()]).await?;
+        }
+        let begun = Instant::now();
+        for put in puts {
+            send(&mut client, TARGET, put).await?;
+        }
+        let rate = rows as f64 / begun.elapsed().as_secs_f64();
+        for stage in PAUSED {
+            run(&mut client, &format!("RESUME STAGE {}", stage.name())).await?;
+        }
+        // Nothing of it shall go on while others are measured.
+        run(&mut client, &format!("DROP TABLE {TARGET}")).await?;
+        run(&mut client, "SETTLE").await?;
+        Outcome::Ok(rate)
+    })
+}
+
+/// Rows a second of the engine's own benchmark, with as many rows.
+fn of_the_engine(world: &World<'_>, count: u64) -> Outcome<f64> {
+    let folder = tempfile::tempdir_in(&world.folder)?;
+    let pool = &world.rows.pool;
+    let running = log_alone(folder.path(), pool.shape())?;
+    let megabytes = count as f64 * pool.row_bytes() / 1e6;
+    let reached = large_batches(pool, &running, megabytes)?;
+    running.close()?;
+    Ok(reached.rows_s)
+}
+
+/// Rows a second of an appender: one commit, which nothing is sorted before.
+fn appended(world: &World<'_>, batches: &[RecordBatch]) -> Outcome<f64> {
+    let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+    let folder = tempfile::tempdir_in(&world.folder)?;
+    runtime()?.block_on(async {
+        let database = Database::open(folder.path().join("db")).await?;
+        database
+            .session()
+            .execute(&Rows::create_table(TARGET))
+            .await?;
+        let begun = Instant::now();
+        let mut appender = database.appender();
+        for batch in batches {
+            appender.append(TARGET, batch, Op::Upsert).await?;
+        }
+        appender.commit().await?;
+        let rate = rows as f64 / begun.elapsed().as_secs_f64();
+        database.close().await?;
+        Outcome::Ok(rate)
+    })
 }

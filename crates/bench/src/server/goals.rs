@@ -44,7 +44,7 @@ pub(super) const OF_SERVER: GoalList = &[
     ("point_layout_value_postgres_ratio", AtLeast(1.0)),
     ("copy_postgres_ratio", AtLeast(2.0)),
     ("copy_in_process_ratio", AtLeast(0.7)),
-    ("flight_ingest_appender_ratio", AtLeast(0.7)),
+    ("flight_ingest_engine_ratio", AtLeast(0.7)),
     ("flight_result_bare_ratio", AtLeast(0.6)),
     ("result_postgres_ratio", AtLeast(1.0)),
     ("mixed_point_best_effort_ratio", AtMost(1.5)),

@@ -17,7 +17,7 @@ const BATCHES: usize = 8;
 
 /// Wide rows whose ids are 0, 1, 2, ...
 pub(super) struct Rows {
-    pool: Pool,
+    pub(super) pool: Pool,
     /// How many of them a table has.
     pub(super) count: u64,
 }
