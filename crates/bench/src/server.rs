@@ -99,6 +99,12 @@ impl ServerArgs {
             .unwrap_or(if self.quick { 20_000 } else { 300_000 })
     }
 
+    /// Rows of a large answer: a gibibyte.
+    fn result_rows(&self) -> u64 {
+        let least = if self.quick { 0 } else { 1_000_000 };
+        self.rows().max(least)
+    }
+
     fn rate(&self) -> u64 {
         self.rate.unwrap_or(if self.quick { 2_000 } else { 50_000 })
     }

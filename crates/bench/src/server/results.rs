@@ -1,5 +1,6 @@
 //! A large answer of wide rows: over Flight beside a bare Flight server that sends the same
-//! batches from memory to the same client, and over PostgreSQL's protocol beside PostgreSQL's.
+//! batches from memory to the same client, and over PostgreSQL's protocol beside PostgreSQL's. It
+//! has a table of its own, for it is larger than what the other measurements read.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,41 +22,73 @@ use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::World;
-use super::copying::TABLE;
 use super::flight::{Client, connect, runtime};
+use super::rows::Rows;
 use super::socket::Socket;
 use crate::Outcome;
 use crate::report::median;
 
+/// The table whose rows are all asked for.
+const LARGE: &str = "large";
+/// Rows of a COPY that fills it.
+const PIECE_ROWS: u64 = 100_000;
+const GIB: f64 = (1 << 30) as f64;
+
 /// Measures both protocols.
 pub(super) fn measure(world: &World<'_>) -> Outcome<()> {
+    let gib = world.args.result_rows() as f64 * world.rows.pool.row_bytes() / GIB;
+    world.goals.figure("result_gib", gib);
+    let mut socket = fill(world, &world.lazybase.address)?;
+    socket.query("SETTLE")?;
     over_flight(world)?;
-    let rate = |address: &SocketAddr| {
-        let mut socket = Socket::connect(address)?;
-        let mut rates = Vec::new();
-        for _ in 0..=world.args.times() {
-            let begun = Instant::now();
-            let told = socket.query(&format!("SELECT * FROM {TABLE}"))?;
-            expect(world, told.rows)?;
-            rates.push(told.rows as f64 / begun.elapsed().as_secs_f64());
-        }
-        // The first one warms up.
-        Outcome::Ok(median(&mut rates[1..]))
-    };
-    let ours = rate(&world.lazybase.address)?;
+    let ours = over_postgres(world, &mut socket)?;
     world.goals.figure("result_rows_s", ours);
+    // Nothing of it shall go on while others are measured.
+    socket.query(&format!("DROP TABLE {LARGE}"))?;
+    socket.query("SETTLE")?;
     if let Some(postgres) = &world.postgres {
-        let theirs = rate(&postgres.address)?;
+        let mut socket = fill(world, &postgres.address)?;
+        socket.query(&format!("VACUUM (ANALYZE) {LARGE}"))?;
+        socket.query("CHECKPOINT")?;
+        let theirs = over_postgres(world, &mut socket)?;
         world.goals.figure("postgres_result_rows_s", theirs);
         world.goals.figure("result_postgres_ratio", ours / theirs);
+        socket.query(&format!("DROP TABLE {LARGE}"))?;
+        socket.query("CHECKPOINT")?;
     }
     Ok(())
 }
 
+/// Makes the table, and gives the connection that did.
+fn fill(world: &World<'_>, address: &SocketAddr) -> Outcome<Socket> {
+    let mut socket = Socket::connect(address)?;
+    socket.query(&Rows::create_table(LARGE))?;
+    let rows = world.args.result_rows();
+    for first in (0..rows).step_by(PIECE_ROWS as usize) {
+        let text = world.rows.text(first..rows.min(first + PIECE_ROWS))?;
+        socket.copy_in(&format!("COPY {LARGE} FROM STDIN"), &text)?;
+    }
+    Ok(socket)
+}
+
+/// Rows a second over PostgreSQL's protocol, in text.
+fn over_postgres(world: &World<'_>, socket: &mut Socket) -> Outcome<f64> {
+    let mut rates = Vec::new();
+    for _ in 0..=world.args.times() {
+        let begun = Instant::now();
+        let told = socket.query(&format!("SELECT * FROM {LARGE}"))?;
+        expect(world, told.rows)?;
+        rates.push(told.rows as f64 / begun.elapsed().as_secs_f64());
+    }
+    // The first one warms up.
+    Ok(median(&mut rates[1..]))
+}
+
 fn expect(world: &World<'_>, rows: u64) -> Outcome<()> {
-    match rows == world.rows.count {
+    let expected = world.args.result_rows();
+    match rows == expected {
         true => Ok(()),
-        false => Err(format!("{rows} rows came, not {}", world.rows.count).into()),
+        false => Err(format!("{rows} rows came, not {expected}").into()),
     }
 }
 
@@ -97,7 +130,7 @@ fn over_flight(world: &World<'_>) -> Outcome<()> {
 }
 
 fn sql() -> String {
-    format!("SELECT * FROM {TABLE} FRESHNESS 'best effort'")
+    format!("SELECT * FROM {LARGE} FRESHNESS 'best effort'")
 }
 
 /// All batches of the answer.

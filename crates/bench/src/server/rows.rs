@@ -1,6 +1,7 @@
 //! The rows that are sent: those of the other benchmarks, as Arrow batches and as COPY's text.
 
 use std::fmt::Write as _;
+use std::ops::Range;
 
 use arrow::array::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
@@ -47,17 +48,17 @@ impl Rows {
             .collect()
     }
 
-    /// All rows, as the text of COPY.
-    pub(super) fn text(&self) -> Outcome<Bytes> {
-        let mut endings: Vec<Vec<String>> = Vec::new();
+    /// Rows with these ids, as the text of COPY.
+    pub(super) fn text(&self, ids: Range<u64>) -> Outcome<Bytes> {
+        let mut endings: [Vec<String>; BATCHES] = Default::default();
         let mut text = String::new();
-        for first in (0..self.count).step_by(BATCH_ROWS) {
+        for first in ids.clone().step_by(BATCH_ROWS) {
             let at = first as usize / BATCH_ROWS % BATCHES;
-            if endings.len() <= at {
+            if endings[at].is_empty() {
                 let batch = self.pool.batch(at, (0..BATCH_ROWS as i64).collect());
-                endings.push(all_but_ids(&batch)?);
+                endings[at] = all_but_ids(&batch)?;
             }
-            let ids = first..self.count.min(first + BATCH_ROWS as u64);
+            let ids = first..ids.end.min(first + BATCH_ROWS as u64);
             for (id, ending) in ids.zip(&endings[at]) {
                 let _ = writeln!(text, "{id}{ending}");
             }
@@ -112,7 +113,7 @@ mod tests {
     #[test]
     fn the_text_has_a_line_a_row_and_a_value_a_column() {
         let rows = Rows::new(BATCH_ROWS as u64 + 2).expect("they compress as they should");
-        let text = rows.text().expect("rows have a text");
+        let text = rows.text(0..rows.count).expect("rows have a text");
         let text = std::str::from_utf8(&text).expect("it is text");
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), BATCH_ROWS + 2);
@@ -124,5 +125,15 @@ mod tests {
         let batches = rows.batches(0, rows.count);
         let counted: usize = count(&batches);
         assert_eq!(counted as u64, rows.count);
+    }
+
+    #[test]
+    fn the_text_of_later_rows_has_their_ids() {
+        let rows = Rows::new(2).expect("they compress as they should");
+        let text = rows.text(10_001..10_004).expect("rows have a text");
+        let text = std::str::from_utf8(&text).expect("it is text");
+        let ids = text.lines().map(|line| line.split('\t').next());
+        let ids: Vec<_> = ids.collect();
+        assert_eq!(ids, [Some("10001"), Some("10002"), Some("10003")]);
     }
 }
