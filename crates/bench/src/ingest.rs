@@ -6,8 +6,10 @@
 use std::path::Path;
 use std::time::Instant;
 
+use arrow::array::RecordBatch;
 use futures::executor::block_on;
 use lazybase_cluster::{Settings, StageName};
+use lazybase_engine::change_batch::ChangeBatch;
 use lazybase_model::Layout;
 
 use crate::Outcome;
@@ -97,6 +99,21 @@ pub(crate) fn large_batches(
         mb_s: batches as f64 * batch_mb / seconds,
         batch_median_ms: median(&mut millis),
     })
+}
+
+/// The seconds until these rows are durable, appended as one batch.
+pub(crate) fn one_batch(running: &Running, parts: Vec<RecordBatch>) -> Outcome<f64> {
+    let start = Instant::now();
+    block_on(async {
+        let mut batch = running.instance.begin(None);
+        for rows in parts {
+            let rows = ChangeBatch::upserts(rows, 0);
+            batch.append(&running.table, rows).await?;
+        }
+        batch.commit().await?;
+        Outcome::Ok(())
+    })?;
+    Ok(start.elapsed().as_secs_f64())
 }
 
 /// One row after the other. The disk's mood changes from second to second, so each commit is

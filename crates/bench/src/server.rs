@@ -4,7 +4,7 @@
 //! ```text
 //!   this process --- sockets ---> lazybase serve     point reads, COPY, large answers, load
 //!       |        \-- sockets ---> postgres           the same, with the same client
-//!       |-- in process ---------> a database         what parsing and the log cost alone
+//!       |-- in process ---------> the engine         its log alone, and parsing alone
 //!       '-- sockets ------------> a bare Flight server that sends batches from memory
 //! ```
 //!
@@ -17,6 +17,7 @@ mod flight;
 mod goals;
 mod hosts;
 mod mixed;
+mod parsing;
 pub(crate) mod reopen;
 mod results;
 mod rows;

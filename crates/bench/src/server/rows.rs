@@ -12,7 +12,7 @@ use crate::data::{Pool, Shape};
 use crate::limits;
 
 /// Rows of a batch: about four million bytes.
-const BATCH_ROWS: usize = 3_500;
+pub(super) const BATCH_ROWS: usize = 3_500;
 /// Batches that differ in more than their keys.
 const BATCHES: usize = 8;
 
