@@ -1,4 +1,5 @@
-//! What the system says about this process: processor time, memory, and the bytes of a folder.
+//! What the system says about a process, mostly this one: processor time, memory, and the bytes of
+//! a folder.
 //!
 //! Reads `/proc` and the folder's metadata; writes nothing.
 
@@ -17,11 +18,16 @@ pub(crate) fn thread_cpu() -> Option<Duration> {
     (nanos > 0).then(|| Duration::from_nanos(nanos))
 }
 
-/// The processor time of the whole process, of threads that ended too.
+/// The processor time of this whole process, of threads that ended too.
 pub(crate) fn process_cpu() -> Option<Duration> {
+    process_cpu_of(std::process::id())
+}
+
+/// The processor time of a whole process, of threads that ended too.
+pub(crate) fn process_cpu_of(process: u32) -> Option<Duration> {
     // Times in `stat` are in ticks of USER_HZ, which is 100 on every Linux that Rust runs on.
     const TICK: Duration = Duration::from_millis(10);
-    let text = fs::read_to_string("/proc/self/stat").ok()?;
+    let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     let after_name = text.rsplit_once(')')?.1;
     let mut fields = after_name.split_whitespace().skip(11);
     let user: u32 = fields.next()?.parse().ok()?;

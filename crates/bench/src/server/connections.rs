@@ -23,6 +23,8 @@ const CONNECTIONS: u64 = 16;
 const BUSY: u64 = 64;
 /// Connections that do nothing.
 const IDLE: u64 = 500;
+/// Keys of new rows begin here, after those of other measurements.
+const FIRST_NEW_ID: i64 = 2 * mixed::FIRST_NEW_ID;
 
 /// The same rows in the layout for point reads.
 const POINTED: &str = "pointed";
@@ -94,7 +96,7 @@ pub(super) fn many(world: &World<'_>) -> Outcome<()> {
     // What is promised is promised while rows come in.
     let (stop, sent) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {
-        let writer = scope.spawn(|| mixed::write(world, &stop, &sent));
+        let writer = scope.spawn(|| mixed::write(world, FIRST_NEW_ID, &stop, &sent));
         let measured = latencies("", &world.lazybase.address);
         stop.store(true, Ordering::Relaxed);
         writer.join().map_err(|_| "the writer panicked")??;

@@ -47,6 +47,7 @@ pub(super) const OF_SERVER: GoalList = &[
     ("flight_ingest_engine_ratio", AtLeast(0.7)),
     ("flight_result_bare_ratio", AtLeast(0.6)),
     ("result_postgres_ratio", AtLeast(1.0)),
+    ("mixed_offered_ratio", AtLeast(0.98)),
     ("mixed_point_best_effort_ratio", AtMost(1.5)),
     ("mixed_range_best_effort_ratio", AtMost(1.5)),
     ("mixed_scan_best_effort_ratio", AtMost(3.0)),

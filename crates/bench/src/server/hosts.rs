@@ -137,6 +137,11 @@ impl LazyBase {
         crate::machine::anonymous_kib_of(self.child.id()) as f64
     }
 
+    /// Its processor time so far.
+    pub(super) fn cpu(&self) -> Option<Duration> {
+        crate::machine::process_cpu_of(self.child.id())
+    }
+
     /// Ends it as a crash does, at once.
     pub(super) fn kill(&self) -> Outcome<()> {
         signal(&self.child, "-KILL")

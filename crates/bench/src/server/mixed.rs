@@ -1,8 +1,9 @@
 //! Reads while rows come in over Flight at a steady rate: points, ranges of 10,000 rows and a scan
-//! of all that was there before, each at best effort and at `FRESHNESS 0`, beside their medians
-//! when nothing comes; and how stale best effort is meanwhile.
+//! of wide columns of all that was there before, each at best effort and at `FRESHNESS 0`, beside
+//! their medians when nothing comes; and how stale best effort is meanwhile.
 //!
-//! What comes in has keys after all others, so that every read has the same rows in both.
+//! Most of what comes in has keys after all others, the rest are new values of rows that are read.
+//! So every read has the same rows in both, which have to be looked for in what came last.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -19,16 +20,23 @@ use crate::Outcome;
 use crate::data::Seeded;
 use crate::report::median;
 
-/// Keys of what comes in.
-const FIRST_NEW_ID: i64 = 1 << 40;
+/// Keys of new rows begin here.
+pub(super) const FIRST_NEW_ID: i64 = 1 << 40;
 /// A batch is sent so often.
 const BATCHES_S: u64 = 10;
 /// Rows of a range.
 const RANGE_ROWS: u64 = 10_000;
 /// How often best effort's staleness is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// What comes in before anything is measured is a part of the whole time.
-const WARM_PART: u32 = 4;
+/// One row of this many that come in is a row that was there before, with other values.
+const UPDATE_ONE_OF: u64 = 20;
+/// A median has settled where it is no farther than this part from that of the look before.
+const STEADY: f64 = 0.2;
+/// Looks until all have, at most.
+const WARM_LOOKS_MAX: usize = 5;
+/// Under load, looks are so many times as long as a rate is measured: two minutes, so that best
+/// effort has the time to get staler than it may be.
+const LOADED_TIMES: u32 = 6;
 const BOUNDS: [(&str, &str); 2] = [("best_effort", "'best effort'"), ("fresh", "0")];
 const KINDS: [Kind; 3] = [Kind::Point, Kind::Range, Kind::Scan];
 
@@ -52,7 +60,10 @@ impl Kind {
         let what = match self {
             Kind::Point => "* FROM events WHERE id = $1",
             Kind::Range => "* FROM events WHERE id >= $1 AND id < $2",
-            Kind::Scan => "sum(likes), sum(views) FROM events WHERE id < $1",
+            Kind::Scan => {
+                "sum(length(text)), sum(length(author_description)), sum(length(reply_text)), \
+                 sum(length(urls)), sum(likes), sum(views) FROM events WHERE id < $1"
+            }
         };
         format!("SELECT {what} FRESHNESS {bound}").replace("events", TABLE)
     }
@@ -69,28 +80,28 @@ impl Kind {
 
 /// Measures idle, then under load.
 pub(super) fn measure(world: &World<'_>) -> Outcome<()> {
-    let time = world.args.time() * 3;
+    let time = world.args.time();
+    let figure = |name: &str, value| world.goals.figure(name, value);
     let mut reader = Reader::new(world)?;
-    reader.look(time / 10)?;
-    let idle = reader.look(time / 3)?;
+    figure("mixed_idle_warm_s", reader.warm(time / 4)?);
+    figure("mixed_scan_idle_cores", reader.scan_cores(time / 2)?);
+    let idle = reader.look(time)?;
     let (stop, sent) = (AtomicBool::new(false), AtomicU64::new(0));
-    let (loaded, rate, stalenesses) = thread::scope(|scope| {
-        let writer = scope.spawn(|| write(world, &stop, &sent));
+    let (loaded, stalenesses) = thread::scope(|scope| {
+        let writer = scope.spawn(|| write(world, FIRST_NEW_ID, &stop, &sent));
         let watcher = scope.spawn(|| watch(world, &stop));
-        thread::sleep(time / WARM_PART);
-        let (begun, before) = (Instant::now(), sent.load(Ordering::Relaxed));
-        let loaded = reader.look(time);
-        let came = sent.load(Ordering::Relaxed) - before;
-        let rate = came as f64 / begun.elapsed().as_secs_f64();
+        let loaded = reader.under_load(time, &sent);
         stop.store(true, Ordering::Relaxed);
         writer.join().map_err(|_| "the writer panicked")??;
         let seen = watcher.join().map_err(|_| "the watcher panicked")??;
-        Outcome::Ok((loaded?, rate, seen))
+        Outcome::Ok((loaded?, seen))
     })?;
-    let figure = |name: &str, value| world.goals.figure(name, value);
-    figure("mixed_offered_rows_s", world.args.rate() as f64);
-    figure("mixed_rows_s", rate);
-    for ((name, idle), (_, loaded)) in idle.iter().zip(&loaded) {
+    let offered = world.args.rate() as f64;
+    figure("mixed_warm_s", loaded.warm_s);
+    figure("mixed_offered_rows_s", offered);
+    figure("mixed_rows_s", loaded.rows_s);
+    figure("mixed_offered_ratio", loaded.rows_s / offered);
+    for ((name, idle), (_, loaded)) in idle.iter().zip(&loaded.medians) {
         figure(&format!("mixed_{name}_idle_us"), *idle);
         figure(&format!("mixed_{name}_us"), *loaded);
         figure(&format!("mixed_{name}_ratio"), loaded / idle);
@@ -98,18 +109,39 @@ pub(super) fn measure(world: &World<'_>) -> Outcome<()> {
     let most = stalenesses.iter().copied().fold(0.0, f64::max);
     figure("mixed_staleness_median_s", median(&mut stalenesses.clone()));
     figure("mixed_staleness_max_s", most);
+    // Nothing of it shall go on while others are measured.
+    let begun = Instant::now();
+    reader.socket.query("SETTLE")?;
+    figure("mixed_settle_s", begun.elapsed().as_secs_f64());
     Ok(())
 }
 
+/// The medians of a look, in microseconds, by kind and bound.
+type Medians = Vec<(String, f64)>;
+
+/// Whether no median is far from what it was.
+fn are_steady(before: &[(String, f64)], now: &[(String, f64)]) -> bool {
+    let mut pairs = before.iter().zip(now);
+    pairs.all(|((_, before), (_, now))| (now / before - 1.0).abs() <= STEADY)
+}
+
+/// What reads had while rows came in.
+struct Loaded {
+    warm_s: f64,
+    rows_s: f64,
+    medians: Medians,
+}
+
 /// A connection that reads.
-struct Reader {
+struct Reader<'w> {
+    world: &'w World<'w>,
     socket: Socket,
     rows: u64,
     seeded: Seeded,
 }
 
-impl Reader {
-    fn new(world: &World<'_>) -> Outcome<Reader> {
+impl<'w> Reader<'w> {
+    fn new(world: &'w World<'w>) -> Outcome<Reader<'w>> {
         let mut socket = Socket::connect(&world.lazybase.address)?;
         for kind in KINDS {
             for (name, bound) in BOUNDS {
@@ -117,14 +149,62 @@ impl Reader {
             }
         }
         Ok(Reader {
+            world,
             socket,
             rows: world.rows.count,
             seeded: Seeded::new(5),
         })
     }
 
-    /// The median of each kind and bound, in microseconds: in turns, for a time, once at least.
-    fn look(&mut self, time: Duration) -> Outcome<Vec<(String, f64)>> {
+    /// Looks, each time for so long, until all medians have settled; the seconds that took.
+    fn warm(&mut self, time: Duration) -> Outcome<f64> {
+        let begun = Instant::now();
+        let mut before = self.look(time)?;
+        let mut settled = false;
+        for _ in 1..WARM_LOOKS_MAX {
+            let now = self.look(time)?;
+            settled = are_steady(&before, &now);
+            before = now;
+            if settled {
+                break;
+            }
+        }
+        if !settled {
+            self.world.goals.note("not all medians have settled");
+        }
+        Ok(begun.elapsed().as_secs_f64())
+    }
+
+    /// Warms up while rows come in, then looks.
+    fn under_load(&mut self, time: Duration, sent: &AtomicU64) -> Outcome<Loaded> {
+        let warm_s = self.warm(time)?;
+        let (begun, before) = (Instant::now(), sent.load(Ordering::Relaxed));
+        let medians = self.look(time * LOADED_TIMES)?;
+        let came = sent.load(Ordering::Relaxed) - before;
+        Ok(Loaded {
+            warm_s,
+            rows_s: came as f64 / begun.elapsed().as_secs_f64(),
+            medians,
+        })
+    }
+
+    /// How many cores the server keeps busy with one scan after the other; NaN where the system
+    /// does not tell.
+    fn scan_cores(&mut self, time: Duration) -> Outcome<f64> {
+        let (bound, _) = BOUNDS[0];
+        let (begun, before) = (Instant::now(), self.world.lazybase.cpu());
+        while begun.elapsed() < time {
+            self.read(Kind::Scan, bound)?;
+        }
+        let took = begun.elapsed().as_secs_f64();
+        Ok(match (before, self.world.lazybase.cpu()) {
+            (Some(before), Some(after)) => after.saturating_sub(before).as_secs_f64() / took,
+            _ => f64::NAN,
+        })
+    }
+
+    /// The median of each kind and bound: in turns, for a time, once at least.
+    fn look(&mut self, time: Duration) -> Outcome<Medians> {
         let begun = Instant::now();
         let mut micros = vec![Vec::new(); KINDS.len() * BOUNDS.len()];
         while begun.elapsed() < time || micros[0].is_empty() {
@@ -169,9 +249,18 @@ impl Reader {
     }
 }
 
-/// Sends batches at the rate that is asked for, until it is told to stop.
-pub(super) fn write(world: &World<'_>, stop: &AtomicBool, sent: &AtomicU64) -> Outcome<()> {
+/// Sends batches at the rate that is asked for, until it is told to stop: new rows with ids from
+/// `first_new` on, and new values of rows that were there.
+pub(super) fn write(
+    world: &World<'_>,
+    first_new: i64,
+    stop: &AtomicBool,
+    sent: &AtomicU64,
+) -> Outcome<()> {
     let rows = (world.args.rate() / BATCHES_S).max(1);
+    let updated = rows / UPDATE_ONE_OF;
+    let new = rows - updated;
+    let mut seeded = Seeded::new(9);
     runtime()?.block_on(async {
         let mut client = connect(world.lazybase.flight).await?;
         let begun = Instant::now();
@@ -179,8 +268,12 @@ pub(super) fn write(world: &World<'_>, stop: &AtomicBool, sent: &AtomicU64) -> O
             if stop.load(Ordering::Relaxed) {
                 break;
             }
-            let first = FIRST_NEW_ID + (number * rows) as i64;
-            send(&mut client, TABLE, world.rows.batches(first, rows)).await?;
+            let first = first_new + (number * new) as i64;
+            let mut batches = world.rows.batches(first, new);
+            let ids = (0..updated).map(|_| seeded.below(world.rows.count) as i64);
+            let ids: Vec<i64> = ids.collect();
+            batches.extend(world.rows.with_ids(number as usize, &ids));
+            send(&mut client, TABLE, batches).await?;
             sent.fetch_add(rows, Ordering::Relaxed);
             let due = Duration::from_secs_f64((number + 1) as f64 / BATCHES_S as f64);
             tokio::time::sleep(due.saturating_sub(begun.elapsed())).await;
@@ -221,5 +314,19 @@ async fn staleness(client: &mut Client) -> Outcome<f64> {
     match (told, rows) {
         (Some(millis), 1) => Ok(millis / 1e3),
         other => Err(format!("an answer without its stamp, or its row: {other:?}").into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_have_settled_where_none_has_changed_much() {
+        let medians = |point, scan| vec![("point".to_owned(), point), ("scan".to_owned(), scan)];
+        let before = medians(100.0, 1_000.0);
+        assert!(are_steady(&before, &medians(115.0, 850.0)));
+        assert!(!are_steady(&before, &medians(100.0, 1_300.0)));
+        assert!(!are_steady(&before, &medians(70.0, 1_000.0)));
     }
 }

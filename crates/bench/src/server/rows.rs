@@ -37,14 +37,15 @@ impl Rows {
 
     /// Rows with ids from `first` on.
     pub(super) fn batches(&self, first: i64, count: u64) -> Vec<RecordBatch> {
-        let end = first + count as i64;
-        (first..end)
-            .step_by(BATCH_ROWS)
-            .enumerate()
-            .map(|(at, from)| {
-                let to = end.min(from + BATCH_ROWS as i64);
-                self.pool.batch(at, (from..to).collect())
-            })
+        let ids: Vec<i64> = (first..first + count as i64).collect();
+        self.with_ids(0, &ids)
+    }
+
+    /// Rows with these ids; their values are of the pool's batches from number `at` on.
+    pub(super) fn with_ids(&self, at: usize, ids: &[i64]) -> Vec<RecordBatch> {
+        let pieces = (at..).zip(ids.chunks(BATCH_ROWS));
+        pieces
+            .map(|(at, ids)| self.pool.batch(at, ids.to_vec()))
             .collect()
     }
 
