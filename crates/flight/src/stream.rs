@@ -22,6 +22,7 @@ use crate::calls::Told;
 use crate::clock::pause;
 use crate::failure::timed_out;
 use crate::statements::Fetched;
+use crate::words;
 
 type Wait = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -73,14 +74,19 @@ pub(crate) async fn limited<T>(
         () = deadline(session) => timed_out(),
         () = told(stop.clone()) => stopping(),
     };
+    Err(given_up(session, reads, why))
+}
+
+/// The error of a statement that is given up before its end.
+fn given_up(session: &Session, reads: bool, why: Error) -> Error {
     // A COMMIT that has begun has taken its transaction with it.
     let buffered = session.transaction_status() != TransactionStatus::None;
     match reads || buffered {
-        true => Err(why),
+        true => why,
         // It may have been on its way to the log.
-        false => Err(Error::new(ErrorKind::MaybeHappened, why.message())
+        false => Error::new(ErrorKind::MaybeHappened, why.message())
             .with_detail("whether what it wrote is kept is not known")
-            .with_hint("look, or write under a producer's number, which counts once")),
+            .with_hint("look, or write under a producer's number, which counts once"),
     }
 }
 
@@ -147,12 +153,15 @@ impl Running {
         let mut begun = Begun(Some(&self.session));
         let answer = tokio::select! {
             biased;
-            answer = self.prepared.query(&values) => answer,
+            answer = self.prepared.query(&values) => Ok(answer),
             what = &mut self.ended => Err(ended(what)),
             () = &mut self.cancelled => Err(Error::new(ErrorKind::Cancelled, CANCELLED)),
             () = &mut self.deadline => Err(timed_out()),
             () = &mut self.stopping => Err(stopping()),
         };
+        // One that tells of the rows which it writes comes here, too.
+        let reads = !words::may_insert(self.prepared.sql());
+        let answer = answer.unwrap_or_else(|why| Err(given_up(&self.session, reads, why)));
         if answer.is_ok() {
             begun.0 = None;
         }
@@ -218,6 +227,13 @@ async fn one_snapshot(
 ) -> Result<(Arc<Session>, Arc<Prepared>)> {
     if runs < 2 || session.in_transaction() {
         return Ok((session, prepared));
+    }
+    if words::may_insert(prepared.sql()) {
+        return Err(
+            Error::invalid("a statement that writes gives rows for one row of parameters")
+                .with_hint("begin a transaction, or run it as an update, which gives none")
+                .with_sqlstate("0A000"),
+        );
     }
     let own = Arc::new(session.branch());
     own.query("BEGIN TRANSACTION READ ONLY")

@@ -28,6 +28,15 @@ pub(crate) fn only_reads(sql: &str) -> bool {
     }
 }
 
+/// Whether a statement that gives rows may write those that it tells of: INSERT ... RETURNING.
+pub(crate) fn may_insert(sql: &str) -> bool {
+    match first(sql).to_ascii_uppercase().as_str() {
+        "INSERT" | "EXECUTE" => true,
+        "WITH" => lazybase_query::with_writes(sql),
+        _ => false,
+    }
+}
+
 /// The first word, past blanks, comments and parentheses.
 fn first(sql: &str) -> &str {
     let mut rest = sql;
@@ -59,5 +68,10 @@ mod tests {
         assert!(!only_reads("/*"));
         assert!(only_reads("WITH a AS (SELECT 1) SELECT * FROM a"));
         assert!(!only_reads("with a as (select 1) delete from t"));
+        assert!(may_insert(
+            "with a as (select 1) insert into t select * from a"
+        ));
+        assert!(may_insert("-- so\nINSERT INTO t VALUES (1) RETURNING k"));
+        assert!(!may_insert("SELECT 'INSERT'"));
     }
 }

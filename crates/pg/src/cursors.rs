@@ -20,7 +20,7 @@ use lazybase_query::{AnswerStream, CursorFacts, ListedCursor};
 use crate::cells::Rows;
 use crate::connection::{Connection, Outcome};
 use crate::types;
-use crate::words::Kind;
+use crate::words::{self, Kind};
 
 #[cfg(test)]
 mod tests;
@@ -137,6 +137,11 @@ pub(crate) fn read(sql: &str) -> Result<CursorStatement> {
 
 fn declare(sql: &str, rest: &str) -> Result<CursorStatement> {
     let wrong = || usage("DECLARE cursor [BINARY] CURSOR [WITH HOLD] FOR query");
+    // What INSERT ... RETURNING tells is no cursor's: it would be written before that is known.
+    let writes = |query: &str| {
+        let first = words::first(query, 1).pop().unwrap_or_default();
+        first == "INSERT" || (first == "WITH" && lazybase_query::with_writes(query))
+    };
     let (name, mut rest) = name(rest);
     let (mut held, mut binary, mut without) = (false, false, false);
     loop {
@@ -156,7 +161,7 @@ fn declare(sql: &str, rest: &str) -> Result<CursorStatement> {
         }
         without = false;
     }
-    match name.is_empty() || rest.trim().is_empty() {
+    match name.is_empty() || rest.trim().is_empty() || writes(rest) {
         true => Err(wrong()),
         false => Ok(CursorStatement::Declare {
             name,

@@ -546,6 +546,12 @@ impl Connection {
                 false
             }));
         }
+        if let Err(error) = self
+            .check_told(kind, prepared, portal.told.as_ref())
+            .await?
+        {
+            return Ok(Err(error));
+        }
         let values = &portal.values[..prepared.parameters()];
         let answer = match self.watched(kind, prepared.query(values)).await? {
             Ok(answer) => answer,
@@ -560,6 +566,27 @@ impl Connection {
         portal.savepoint = self.session.last_savepoint();
         portal.answer = Some(answer);
         Ok(Ok(true))
+    }
+
+    /// Whether what a statement tells of rows that it writes is what its client was told: once
+    /// they are written, it would be too late to refuse them.
+    async fn check_told(
+        &mut self,
+        kind: Kind,
+        prepared: &Prepared,
+        told: Option<&Columns>,
+    ) -> Outcome<()> {
+        let Some(told) = told.filter(|_| kind == Kind::Other) else {
+            return Ok(Ok(()));
+        };
+        let columns = match self.watched(Kind::Read, prepared.columns()).await? {
+            Ok(columns) => columns,
+            Err(error) => return Ok(Err(error)),
+        };
+        Ok(match columns {
+            Some(now) if !types::is_same(&told.schema, &now.schema) => Err(failure::changed()),
+            _ => Ok(()),
+        })
     }
 
     /// Begins, or ends, the transaction of a pipeline, as a statement needs it.

@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::utils::memory::get_record_batch_memory_size;
+use datafusion::execution::memory_pool::MemoryReservation;
 use futures::stream::{self, BoxStream, Stream, StreamExt};
 use lazybase_engine::read::Snapshot;
 use lazybase_model::{Result, SchemaVersion, Stamp, TableId, Token};
@@ -85,6 +86,8 @@ enum Tag {
     Done(String),
     /// The word, then the rows that were returned.
     Rows(&'static str),
+    /// As it stands, of so many rows that were written: rows tell of them.
+    Returned(String, u64),
 }
 
 impl AnswerStream {
@@ -153,6 +156,21 @@ impl AnswerStream {
         }
     }
 
+    /// Rows that tell of `written` rows, and take the memory `held` until they are taken.
+    pub(crate) fn returned(
+        schema: SchemaRef,
+        rows: Vec<RecordBatch>,
+        held: MemoryReservation,
+        tag: String,
+        written: u64,
+    ) -> AnswerStream {
+        let rows = stream::iter(rows).map(move |rows| {
+            let _held = &held;
+            Ok(rows)
+        });
+        AnswerStream::new(schema, rows.boxed(), Tag::Returned(tag, written))
+    }
+
     /// It reads rows by full keys, past the planner.
     pub(crate) fn of_keys(mut self) -> AnswerStream {
         self.point = true;
@@ -166,7 +184,7 @@ impl AnswerStream {
         }
         match self.tag {
             Tag::Done(_) => watch.end(self.stamp.as_ref()),
-            Tag::Rows(_) => self.watch = Some(watch),
+            Tag::Rows(_) | Tag::Returned(..) => self.watch = Some(watch),
         }
         self
     }
@@ -241,7 +259,16 @@ impl AnswerStream {
 
     /// Whether the statement is one that returns rows, be there any or not.
     pub fn returns_rows(&self) -> bool {
-        matches!(self.tag, Tag::Rows(_))
+        !matches!(self.tag, Tag::Done(_))
+    }
+
+    /// Rows written: none by a query.
+    pub(crate) fn written(&self) -> u64 {
+        match self.tag {
+            Tag::Done(_) => self.rows,
+            Tag::Rows(_) => 0,
+            Tag::Returned(_, written) => written,
+        }
     }
 
     /// Rows returned so far, or written.
@@ -257,7 +284,7 @@ impl AnswerStream {
     /// The same for a piece of so many rows.
     pub fn tag_of(&self, rows: u64) -> String {
         match &self.tag {
-            Tag::Done(tag) => tag.clone(),
+            Tag::Done(tag) | Tag::Returned(tag, _) => tag.clone(),
             Tag::Rows(word) => format!("{word} {rows}"),
         }
     }
@@ -304,10 +331,10 @@ impl AnswerStream {
         }
         Ok(Answer {
             tag: self.tag(),
+            returns_rows: self.returns_rows(),
             schema: self.schema,
             batches,
             rows: self.rows,
-            returns_rows: matches!(self.tag, Tag::Rows(_)),
             stamp: self.stamp,
             token: self.token,
             notices: self.notices,

@@ -249,7 +249,7 @@ impl Target<'_> {
             given: &given,
             generated: &generated,
         };
-        maker.changes(columns, keys, rows.num_rows(), first_row, conflict)
+        maker.changes(columns, keys, rows.num_rows(), first_row, conflict, None)
     }
 
     /// Updates or deletes of the rows of keys.

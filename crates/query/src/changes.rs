@@ -83,9 +83,7 @@ pub(crate) fn insert_or_set(
     set: &[usize],
 ) -> Result<ChangeBatch> {
     let set = &with_labels(table, set)?;
-    let key = table.key_indices();
-    let sets_all = (0..columns.len()).all(|at| key.contains(&at) || set.contains(&at));
-    if sets_all && !key.is_empty() && columns.len() > key.len() {
+    if are_whole(table, set, columns.len()) {
         // Setting every column to what the absent row holds is a whole-row upsert, and of tables
         // that take no others the only form; so the key has the time of this change.
         return upserts(table, columns);
@@ -96,6 +94,22 @@ pub(crate) fn insert_or_set(
     let mask = mask(columns.len(), set);
     let data = record_batch(change_schema(table, columns.len()), columns)?;
     Ok(masked(data, StoredKind::BOTH, &mask))
+}
+
+/// Whether rows that set these columns of a row that is there, to what they carry, replace it.
+///
+/// # Errors
+/// `Invalid` (0A000) for the label of a cell that is not set.
+pub(crate) fn sets_whole_rows(table: &Table, set: &[usize]) -> Result<bool> {
+    let set = with_labels(table, set)?;
+    Ok(are_whole(table, &set, table.written_columns()))
+}
+
+/// Whether the key and the columns `set` are all of `columns` columns, and not the key alone.
+fn are_whole(table: &Table, set: &[usize], columns: usize) -> bool {
+    let key = table.key_indices();
+    let sets_all = (0..columns).all(|at| key.contains(&at) || set.contains(&at));
+    sets_all && !key.is_empty() && columns > key.len()
 }
 
 /// Rows that are inserted where there is none; where there is one, the columns `set` are set to

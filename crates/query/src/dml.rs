@@ -8,6 +8,7 @@
 //!   matches  UPDATE ... FROM other           -> of the rows that match one key, the first
 //!   moved    SET of the key, where it is all -> deletes of the keys found, rows of the new ones
 //!   sink     one batch a statement, or the transaction's buffer
+//!   returning  what an INSERT tells of its rows, once they are kept
 //!   places   constants that are no values    -> where they stand in the text
 //! ```
 
@@ -17,4 +18,5 @@ pub(crate) mod insert;
 mod matches;
 pub(crate) mod moved;
 mod places;
+pub(crate) mod returning;
 pub(crate) mod sink;

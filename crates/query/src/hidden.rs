@@ -72,7 +72,8 @@ pub(crate) fn shown(name: &str) -> (&str, Vec<&str>) {
     (table, parts.collect())
 }
 
-fn names_hidden(expr: &Expr) -> bool {
+/// Whether an expression is a hidden column of some table.
+pub(crate) fn names_hidden(expr: &Expr) -> bool {
     match expr {
         Expr::Function(function) => part_of(function).is_some(),
         expr => hidden_name(expr).is_some(),

@@ -26,6 +26,7 @@ use crate::clauses::Clauses;
 use crate::context::stored_tables;
 use crate::dml::change::rows_of;
 use crate::dml::defaults::is_default;
+use crate::dml::returning;
 use crate::explain::counted;
 use crate::hidden;
 use crate::id_keys::lookup;
@@ -322,6 +323,7 @@ impl Prepared {
                         origins,
                     }))
                 }
+                Statement::Insert(insert) => returning::columns(&self.session, *insert),
                 Statement::Explain(statement) => {
                     fixed(explain::columns(explain::is_in_json(&statement)))
                 }

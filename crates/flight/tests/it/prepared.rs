@@ -254,3 +254,26 @@ async fn a_statement_without_parameters_runs_once() {
     fetch(&mut client, &info).await.unwrap();
     served.stop().await;
 }
+
+#[tokio::test]
+async fn an_insert_tells_the_row_that_is_bound() {
+    let served = Served::start().await;
+    served
+        .sql("CREATE TABLE t (k BIGINT PRIMARY KEY, v TEXT DEFAULT 'new')")
+        .await;
+    let mut client = served.client().await;
+    let insert = "INSERT INTO t (k) VALUES ($1) RETURNING v, k";
+    let mut put = prepare(&mut client, insert).await;
+    put.set_parameters(rows([ints([7])])).unwrap();
+    let info = put.execute().await.unwrap();
+    assert_eq!(fetch(&mut client, &info).await.unwrap().text(), "new 7");
+    // Several would be several writes: they are one batch as an update, or in a transaction.
+    put.set_parameters(rows([ints([8, 9])])).unwrap();
+    let info = put.execute().await.unwrap();
+    assert_eq!(sqlstate(fetch(&mut client, &info).await), "0A000");
+    assert_eq!(served.read("SELECT count(*) FROM t").await, "1");
+    let written = update(&mut client, insert, rows([ints([8, 9])])).await;
+    assert_eq!(written.unwrap(), 2);
+    assert_eq!(served.read("SELECT count(*) FROM t").await, "3");
+    served.stop().await;
+}

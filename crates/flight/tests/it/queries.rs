@@ -89,6 +89,30 @@ async fn what_gives_no_rows_is_done_with_its_description() {
 }
 
 #[tokio::test]
+async fn an_insert_that_tells_its_rows_is_run_when_they_are_fetched() {
+    let served = Served::start().await;
+    served
+        .sql("CREATE TABLE t (k BIGINT PRIMARY KEY, v TEXT DEFAULT 'new')")
+        .await;
+    let mut client = served.client().await;
+    let insert = "INSERT INTO t (k) VALUES (1), (2) RETURNING k, v";
+    let info = client.execute(insert.to_owned(), None).await.unwrap();
+    let schema = info.clone().try_decode_schema().unwrap();
+    assert_eq!(schema.field(1).name(), "v");
+    assert_eq!(served.read("SELECT count(*) FROM t").await, "0");
+    let got = fetch_raw(&mut client, &info).await.unwrap();
+    assert_eq!(got.text(), "1 new; 2 new");
+    assert_eq!(got.answer()["tag"], "INSERT 0 2");
+    assert_eq!(served.read("SELECT count(*) FROM t").await, "2");
+    // As an update it writes the same, and its rows are nobody's.
+    let insert = "INSERT INTO t (k) VALUES (3) RETURNING k";
+    let updated = client.execute_update(insert.to_owned(), None).await;
+    assert_eq!(updated.unwrap(), 1);
+    assert_eq!(served.read("SELECT count(*) FROM t").await, "3");
+    served.stop().await;
+}
+
+#[tokio::test]
 async fn the_schema_alone_runs_nothing() {
     let served = Served::start().await;
     served.sql("CREATE TABLE t (k INT PRIMARY KEY)").await;
@@ -96,6 +120,7 @@ async fn the_schema_alone_runs_nothing() {
     for (sql, columns) in [
         ("SELECT k, k + 1 AS n FROM t", 2),
         ("INSERT INTO t VALUES (1)", 0),
+        ("INSERT INTO t VALUES (1) RETURNING k, k + 1", 2),
     ] {
         let command = CommandStatementQuery {
             query: sql.to_owned(),

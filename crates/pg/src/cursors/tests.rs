@@ -82,6 +82,14 @@ fn what_goes_back_or_means_nothing_is_refused() {
         ("MOVE ABSOLUTE 3 IN c", "55000"),
         ("MOVE BACKWARD 2 IN c", "55000"),
         ("DECLARE c CURSOR FOR", "42601"),
+        (
+            "DECLARE c CURSOR FOR INSERT INTO t VALUES (1) RETURNING k",
+            "42601",
+        ),
+        (
+            "DECLARE c CURSOR FOR WITH q AS (SELECT 1) INSERT INTO t SELECT * FROM q",
+            "42601",
+        ),
         ("DECLARE c SOME CURSOR FOR SELECT 1", "42601"),
         ("FETCH 3 FROM", "42601"),
         ("CLOSE", "42601"),

@@ -101,6 +101,72 @@ async fn portals_give_their_rows_in_pieces() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_insert_tells_its_rows() {
+    let table = "CREATE TABLE t (k INT PRIMARY KEY, v TEXT DEFAULT 'new', u UUID DEFAULT uuid())";
+    let served = Served::with(table).await;
+    let mut client = served.client().await;
+    let insert = client
+        .prepare("INSERT INTO t (k) VALUES ($1) RETURNING *, k + 1, v AS said")
+        .await
+        .unwrap();
+    let columns = insert.columns().iter();
+    let columns: Vec<(&str, &Type)> = columns.map(|told| (told.name(), told.type_())).collect();
+    let wanted = [
+        ("k", &Type::INT4),
+        ("v", &Type::TEXT),
+        ("u", &Type::UUID),
+        ("?column?", &Type::INT8),
+        ("said", &Type::TEXT),
+    ];
+    assert_eq!(columns, wanted);
+    let told = client.query_one(&insert, &[&1_i32]).await.unwrap();
+    assert_eq!((told.get::<_, i32>(0), told.get::<_, i64>(3)), (1, 2));
+    assert_eq!(told.get::<_, &str>(4), "new");
+    assert_eq!(client.execute(&insert, &[&2_i32]).await.unwrap(), 1);
+
+    // In pieces: the rows are written with the first.
+    let transaction = client.transaction().await.unwrap();
+    let insert = "INSERT INTO t (k) SELECT value FROM generate_series(101, 200) AS g (value) \
+                  ORDER BY value RETURNING k";
+    let portal = transaction.bind(insert, &[]).await.unwrap();
+    let mut seen = Vec::new();
+    loop {
+        let rows = transaction.query_portal(&portal, 30).await.unwrap();
+        if rows.is_empty() {
+            break;
+        }
+        seen.extend(rows.iter().map(|row| row.get::<_, i32>(0)));
+    }
+    assert_eq!(seen, (101..=200).collect::<Vec<_>>());
+    transaction.rollback().await.unwrap();
+    assert_eq!(count(&client, "t").await, 2);
+
+    let mut raw = Raw::new(&served).await;
+    let told = raw.run("INSERT INTO t (k) VALUES (3), (4) RETURNING k");
+    let told = told.sync().ready().await;
+    assert_eq!(told.tags(), ["INSERT 0 2"], "{told:?}");
+    served.stop().await;
+}
+
+/// Rows that can't be told as they were described are not written.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_insert_whose_columns_changed_writes_nothing() {
+    let served = Served::with("CREATE TABLE t (k INT DEFAULT 1)").await;
+    let other = served.client().await;
+    let mut raw = Raw::new(&served).await;
+    raw.parse("s", "INSERT INTO t DEFAULT VALUES RETURNING *");
+    raw.describe("s");
+    let told = raw.bind("", "s").execute("", 0).sync().ready().await;
+    assert_eq!(told.rows(), [["1"]], "{told:?}");
+    let alter = "ALTER TABLE t ADD COLUMN n INT";
+    other.batch_execute(alter).await.unwrap();
+    let told = raw.bind("", "s").execute("", 0).sync().ready().await;
+    assert_eq!(told.errors(b'C'), ["0A000"], "{told:?}");
+    assert_eq!(count(&other, "t").await, 1);
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_error_ends_a_pipeline_and_nothing_else() {
     let served = Served::start().await;
     let client = served.client().await;

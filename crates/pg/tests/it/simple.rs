@@ -33,6 +33,24 @@ async fn several_statements_answer_one_after_the_other() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_insert_tells_its_rows_and_counts_them() {
+    let served = Served::with("CREATE TABLE t (k INT PRIMARY KEY, v TEXT DEFAULT 'new')").await;
+    let client = served.client().await;
+    let messages = client
+        .simple_query(
+            "INSERT INTO t (k) VALUES (2), (1) RETURNING v, k;
+             INSERT INTO t VALUES (3, NULL) RETURNING *",
+        )
+        .await
+        .unwrap();
+    let (rows, counts) = told(&messages);
+    assert_eq!(rows, [["new", "2"], ["new", "1"], ["3", "-"]]);
+    assert_eq!(counts, [2, 1]);
+    assert_eq!(count(&client, "t").await, 3);
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn several_statements_are_one_transaction() {
     let served = Served::start().await;
     let client = served.client().await;

@@ -32,6 +32,7 @@ use lazybase_model::{Error, Result, Table};
 
 use super::defaults::{Defaults, is_default};
 use super::places::at_cell;
+use super::returning::Returning;
 use super::sink::Sink;
 use crate::answer::AnswerStream;
 use crate::cast::{checked_cells, place, to_column};
@@ -85,6 +86,10 @@ pub(crate) async fn insert(
     };
     let mut sink = Sink::of(session);
     permit(session, &mut sink, &table, &given, &conflict)?;
+    if let Some(items) = &insert.returning {
+        let alias = insert.alias.as_deref();
+        sink.returning = Some(Returning::of(session, &table, alias, items, &conflict)?);
+    }
     let mut stamp = None;
     let rows = match insert.source {
         InsertSource::Values(rows) if !rows.iter().flatten().any(has_subquery) => {
@@ -125,10 +130,14 @@ pub(crate) async fn insert(
             write_values(session, &table, &[], &[vec![]], &conflict, &mut sink).await?
         }
     };
+    let returning = sink.returning.take();
     let token = sink.finish(session).await?;
-    Ok(AnswerStream::done(format!("INSERT 0 {rows}"), rows)
-        .with_token(token)
-        .with_stamp(stamp))
+    let tag = format!("INSERT 0 {rows}");
+    let answer = match returning {
+        Some(returning) => returning.answer(tag, rows),
+        None => AnswerStream::done(tag, rows),
+    };
+    Ok(answer.with_token(token).with_stamp(stamp))
 }
 
 /// Asks whether the session may write such rows. A row that is met has its columns set, and tells
@@ -467,7 +476,8 @@ async fn write_values(
     for chunk in rows.chunks(VALUES_ROWS) {
         let first_row = written + 1;
         let keys = Keys::new(&visible, &constants);
-        let changes = changes_of(&maker, keys, chunk, first_row, conflict)
+        let returning = sink.returning.as_mut();
+        let changes = changes_of(&maker, keys, chunk, first_row, conflict, returning)
             .map_err(|error| at_cell(error, table, given, chunk, first_row))?;
         let instance = session.instance();
         Box::pin(check_numbers(instance, table, &changes, first_row)).await?;
@@ -484,6 +494,7 @@ fn changes_of(
     rows: &[Vec<Expr>],
     first_row: u64,
     conflict: &Conflict,
+    returning: Option<&mut Returning>,
 ) -> Result<KeyedChanges> {
     let table = maker.table;
     let mut columns = Vec::with_capacity(maker.given.len());
@@ -494,7 +505,7 @@ fn changes_of(
             None => maker.cells(*at, &cells, first_row)?,
         });
     }
-    maker.changes(columns, keys, rows.len(), first_row, conflict)
+    maker.changes(columns, keys, rows.len(), first_row, conflict, returning)
 }
 
 /// The columns of whole rows whose values the database generates: those that `is_generated` says of
@@ -588,7 +599,8 @@ pub(crate) async fn write_rows(
             .zip(batch.columns())
             .map(|(at, column)| keys.cells(column, &place(table, *at, first_row)))
             .collect();
-        let changes = maker.changes(columns?, keys, batch.num_rows(), first_row, conflict)?;
+        let (rows, returning) = (batch.num_rows(), sink.returning.as_mut());
+        let changes = maker.changes(columns?, keys, rows, first_row, conflict, returning)?;
         let instance = session.instance();
         Box::pin(check_numbers(instance, table, &changes, first_row)).await?;
         sink.append_keyed(table, changes).await?;
@@ -633,7 +645,7 @@ impl RowMaker<'_> {
     }
 
     /// Changes of `rows` rows, whose given columns are of their types already, with the keys that
-    /// they mention.
+    /// they mention. The whole rows are given to `returning`.
     pub(crate) fn changes(
         &self,
         columns: Vec<ArrayRef>,
@@ -641,10 +653,14 @@ impl RowMaker<'_> {
         rows: usize,
         first_row: u64,
         conflict: &Conflict,
+        returning: Option<&mut Returning>,
     ) -> Result<KeyedChanges> {
         let columns = self.whole_rows(columns, rows, first_row)?;
         check_partitions(self.table, &columns, first_row)?;
         keys.own(self.table, &columns, rows, self.generated)?;
+        if let Some(returning) = returning {
+            returning.take(self.constants, &columns, rows)?;
+        }
         let changes = self.changed(columns, &mut keys, first_row, conflict)?;
         Ok(KeyedChanges {
             changes,

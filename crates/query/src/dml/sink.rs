@@ -15,6 +15,7 @@ use lazybase_engine::stages::remap::{KeyedChanges, MentionedKeys};
 use lazybase_model::access::{Access, AccessChange, Object, Privilege, RoleId};
 use lazybase_model::{Error, Result, Table, TableId, Token};
 
+use super::returning::Returning;
 use crate::access::Gate;
 use crate::changes::{deletes, labelled, updates};
 use crate::session::Shared;
@@ -36,6 +37,8 @@ pub(crate) struct Sink {
     made: BTreeSet<TableId>,
     /// Whether a producer numbers the batch that the changes are a part of.
     numbered: bool,
+    /// What an INSERT tells of the rows that it writes.
+    pub(crate) returning: Option<Returning>,
 }
 
 /// Where changes go.
@@ -85,6 +88,7 @@ impl Sink {
             permitted: BTreeSet::new(),
             made: BTreeSet::new(),
             numbered: state.settings.batch_number.is_some(),
+            returning: None,
         }
     }
 

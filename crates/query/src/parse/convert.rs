@@ -3,8 +3,8 @@
 use datafusion::sql::sqlparser::ast::{
     self, Assignment, AssignmentTarget, ConflictTarget, CopyLegacyCsvOption, CopyLegacyOption,
     CopyOption, CopyTarget, Expr, FromTable, Ident, ObjectType, OnConflictAction, OnInsert, Query,
-    SetExpr, Statement as Ast, TableFactor, TableObject, TableWithJoins, TransactionAccessMode,
-    TransactionIsolationLevel, TransactionMode, UpdateTableFromKind, With,
+    SelectItem, SetExpr, Statement as Ast, TableFactor, TableObject, TableWithJoins,
+    TransactionAccessMode, TransactionIsolationLevel, TransactionMode, UpdateTableFromKind, With,
 };
 use lazybase_model::{Error, Result};
 
@@ -19,10 +19,14 @@ use crate::copy::{ForcedColumns, Header};
 #[derive(Debug, Clone)]
 pub(crate) struct Insert {
     pub(crate) table: String,
+    /// What RETURNING calls it.
+    pub(crate) alias: Option<String>,
     /// The columns given; all, if empty.
     pub(crate) columns: Vec<String>,
     pub(crate) source: InsertSource,
     pub(crate) on_conflict: Option<OnConflict>,
+    /// What is told of the rows.
+    pub(crate) returning: Option<Vec<SelectItem>>,
 }
 
 /// Where the rows of an INSERT come from.
@@ -294,9 +298,6 @@ pub(crate) fn reading(query: Box<Query>) -> Result<Box<Query>> {
 }
 
 fn insert(insert: ast::Insert) -> Result<Insert> {
-    if insert.returning.is_some() {
-        return Err(returning());
-    }
     if insert.or.is_some() || insert.overwrite || insert.ignore || insert.replace_into {
         return Err(
             unsupported("this form of INSERT is not supported").with_hint(
@@ -328,6 +329,7 @@ fn insert(insert: ast::Insert) -> Result<Insert> {
     };
     Ok(Insert {
         table: table_name(table)?,
+        alias: insert.table_alias.map(|alias| folded(&alias.alias)),
         columns: insert
             .columns
             .iter()
@@ -335,6 +337,7 @@ fn insert(insert: ast::Insert) -> Result<Insert> {
             .collect::<Result<_>>()?,
         source,
         on_conflict: insert.on.map(on_conflict).transpose()?,
+        returning: insert.returning,
     })
 }
 
@@ -484,7 +487,7 @@ fn is_no_query(with: Option<&With>, table: &str) -> Result<()> {
 }
 
 fn returning() -> Error {
-    unsupported("RETURNING is not supported")
+    unsupported("RETURNING of UPDATE and DELETE is not supported")
         .with_detail("writes are blind: they never read the stored row")
         .with_hint("SELECT the rows after the write; a session always sees its own writes")
 }

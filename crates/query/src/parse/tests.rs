@@ -119,7 +119,6 @@ fn inserts_are_read() {
 #[test]
 fn what_would_read_the_stored_row_is_refused() {
     for sql in [
-        "INSERT INTO t VALUES (1) RETURNING a",
         "INSERT INTO t VALUES (1) ON CONFLICT (a) DO UPDATE SET b = 1 WHERE b = 2",
         "UPDATE t SET a = 1 RETURNING a",
         "DELETE FROM t RETURNING a",

@@ -188,9 +188,7 @@ impl Prepared {
                 while let Some(rows) = answer.next().await {
                     rows?;
                 }
-                if !answer.returns_rows() {
-                    written += answer.row_count();
-                }
+                written += answer.written();
                 word = answer.tag();
             }
         }
@@ -227,6 +225,10 @@ struct Plan<'p> {
 
 impl Plan<'_> {
     fn insert(&self, insert: Insert) -> Result<Option<AtOnce>> {
+        // What it tells is checked where it runs.
+        if insert.returning.is_some() {
+            return Ok(None);
+        }
         let table = self.session.table(&insert.table)?;
         let InsertSource::Values(rows) = insert.source else {
             return Ok(None);

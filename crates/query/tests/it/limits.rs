@@ -24,6 +24,26 @@ const BIG: &str = "CREATE TABLE big (k INT PRIMARY KEY, v TEXT);
         FROM generate_series(1, 200000) AS s (x)";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_insert_that_tells_more_than_there_is_memory_for_writes_nothing() {
+    let database = in_memory(Settings {
+        query_memory: 24 << 20,
+        ..Settings::default()
+    })
+    .await;
+    let session = database.session();
+    session.execute(BIG).await.unwrap();
+    let copies = "INSERT INTO big SELECT k + 1000000, v FROM big";
+    let telling = format!("{copies} RETURNING concat(v, 'x'), concat(v, 'y')");
+    let refused = session.execute(&telling).await.unwrap_err();
+    assert_eq!(refused.sqlstate(), "53200", "{refused:?}");
+    let count = "SELECT count(*) FROM big";
+    assert_eq!(rows(&session, count).await, [["200000"]]);
+    session.execute(copies).await.unwrap();
+    assert_eq!(rows(&session, count).await, [["400000"]]);
+    database.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_query_past_its_memory_fails_alone() {
     let database = in_memory(Settings {
         query_memory: 24 << 20,
