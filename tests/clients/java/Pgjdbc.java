@@ -124,6 +124,37 @@ public class Pgjdbc {
         }
     }
 
+    static void generatedKeys(Connection db, String table) throws SQLException {
+        try (Statement statement = db.createStatement()) {
+            statement.execute("CREATE TABLE " + table + " (k INT PRIMARY KEY, v TEXT DEFAULT 'new', n INT DEFAULT 7)");
+        }
+        String insert = "INSERT INTO " + table + " (k) VALUES (?)";
+        try (PreparedStatement put = db.prepareStatement(insert, Statement.RETURN_GENERATED_KEYS)) {
+            for (int k = 0; k < 8; k++) {
+                put.setInt(1, k);
+                expect(put.executeUpdate(), 1);
+                try (ResultSet told = put.getGeneratedKeys()) {
+                    expect(told.next(), true);
+                    expect(told.getInt("k"), k);
+                    expect(told.getString("v"), "new");
+                    expect(told.getInt("n"), 7);
+                    expect(told.next(), false);
+                }
+            }
+        }
+        try (PreparedStatement put = db.prepareStatement(insert, new String[] {"v"})) {
+            for (int k = 100; k < 103; k++) {
+                put.setInt(1, k);
+                put.addBatch();
+            }
+            expect(put.executeBatch().length, 3);
+            try (ResultSet told = put.getGeneratedKeys()) {
+                expect(column(told, "v"), List.of("new", "new", "new"));
+            }
+        }
+        expect(one(db, "SELECT count(*) FROM " + table), 11L);
+    }
+
     static void batches(Connection db, String table) throws SQLException {
         try (Statement statement = db.createStatement()) {
             statement.execute("CREATE TABLE " + table + " (id BIGINT PRIMARY KEY, v TEXT, n INT)");
@@ -407,6 +438,7 @@ public class Pgjdbc {
             System.out.println("version " + db.getMetaData().getDriverVersion());
             values(db, "j_values");
             batches(db, "j_plain");
+            generatedKeys(db, "j_keys");
             fetching(db);
             copies(db);
             metadata(db);
@@ -415,6 +447,7 @@ public class Pgjdbc {
         }
         try (Connection db = DriverManager.getConnection(more + "reWriteBatchedInserts=true")) {
             batches(db, "j_rewritten");
+            generatedKeys(db, "j_rewritten_keys");
         }
         for (String mode : new String[] {"preferQueryMode=simple", "binaryTransfer=false", "prepareThreshold=-1"}) {
             try (Connection db = DriverManager.getConnection(more + mode)) {

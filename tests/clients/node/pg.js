@@ -19,6 +19,9 @@ async function values(db) {
   const put = await db.query(`INSERT INTO n_values VALUES (${places})`, row)
   assert.equal(put.rowCount, 1)
   assert.equal(put.command, 'INSERT')
+  const told = await db.query('INSERT INTO n_values (k, t) VALUES ($1, $2) RETURNING t, k', [2, 'two'])
+  assert.deepEqual([told.command, told.rowCount, told.rows], ['INSERT', 1, [{ t: 'two', k: 2 }]])
+  await db.query('DELETE FROM n_values WHERE k = 2')
   const text = await db.query('SELECT * FROM n_values WHERE k = $1', [1])
   assert.deepEqual(Object.values(text.rows[0]), row)
   assert.deepEqual(text.fields.map((field) => field.name),

@@ -31,8 +31,6 @@ class Author(Base):
 
 class Book(Base):
     __tablename__ = "sa_book"
-    # Else the ORM asks for them with RETURNING, and writes here read nothing.
-    __mapper_args__ = {"eager_defaults": False}
     shelf: Mapped[str] = mapped_column(sa.String(10), primary_key=True)
     place: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     author_id: Mapped[int] = mapped_column(sa.BigInteger)
@@ -40,6 +38,7 @@ class Book(Base):
     added: Mapped[datetime.datetime | None] = mapped_column(sa.DateTime(timezone=False))
     cover: Mapped[bytes | None]
     lent: Mapped[bool] = mapped_column(default=False)
+    # The ORM asks for it with INSERT ... RETURNING.
     language: Mapped[str] = mapped_column(sa.String(2), server_default="en")
 
 
@@ -55,6 +54,11 @@ def orm(engine):
                 for at in range(300)
             ]
         )
+        added = Book(shelf="new", place=1000, author_id=1)
+        session.add(added)
+        session.flush()
+        expect(added.__dict__["language"], "en")
+        session.delete(added)
         session.commit()
     with Session(engine) as session:
         book = session.get(Book, ("s3", 10))
@@ -89,6 +93,9 @@ def core(engine):
         upsert = upsert.on_conflict_do_update(index_elements=["id"], set_={"name": upsert.excluded.name})
         connection.execute(upsert)
         connection.execute(postgresql.insert(author).values(id=2, name="not").on_conflict_do_nothing())
+        told = author.insert().values(id=99, name="told").returning(author.c.name, author.c.born)
+        expect([tuple(row) for row in connection.execute(told)], [("told", None)])
+        connection.execute(author.delete().where(author.c.id == 99))
     with engine.connect() as connection:
         found = connection.execute(sa.select(author.c.name, author.c.born).where(author.c.id.in_([1, 2])).order_by(author.c.id))
         expect([tuple(row) for row in found], [("replaced", DAY), ("author 2", DAY)])
