@@ -137,11 +137,6 @@ pub(crate) fn read(sql: &str) -> Result<CursorStatement> {
 
 fn declare(sql: &str, rest: &str) -> Result<CursorStatement> {
     let wrong = || usage("DECLARE cursor [BINARY] CURSOR [WITH HOLD] FOR query");
-    // What INSERT ... RETURNING tells is no cursor's: it would be written before that is known.
-    let writes = |query: &str| {
-        let first = words::first(query, 1).pop().unwrap_or_default();
-        first == "INSERT" || (first == "WITH" && lazybase_query::with_writes(query))
-    };
     let (name, mut rest) = name(rest);
     let (mut held, mut binary, mut without) = (false, false, false);
     loop {
@@ -161,7 +156,8 @@ fn declare(sql: &str, rest: &str) -> Result<CursorStatement> {
         }
         without = false;
     }
-    match name.is_empty() || rest.trim().is_empty() || writes(rest) {
+    // Another statement would have been done before it is known that it is no cursor's.
+    match name.is_empty() || words::kind(rest) != Kind::Read {
         true => Err(wrong()),
         false => Ok(CursorStatement::Declare {
             name,

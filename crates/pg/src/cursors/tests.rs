@@ -90,6 +90,8 @@ fn what_goes_back_or_means_nothing_is_refused() {
             "DECLARE c CURSOR FOR WITH q AS (SELECT 1) INSERT INTO t SELECT * FROM q",
             "42601",
         ),
+        ("DECLARE c CURSOR FOR DELETE FROM t", "42601"),
+        ("DECLARE c CURSOR FOR EXECUTE put(1)", "42601"),
         ("DECLARE c SOME CURSOR FOR SELECT 1", "42601"),
         ("FETCH 3 FROM", "42601"),
         ("CLOSE", "42601"),
