@@ -123,6 +123,7 @@ impl Running {
         stop: &watch::Receiver<bool>,
     ) -> Result<Running> {
         let (session, prepared) = one_snapshot(session, prepared, values.len()).await?;
+        check_told(&prepared, &schema).await?;
         let mut running = Running {
             deadline: deadline(&session),
             cancelled: Box::pin(told(fetched.cancel.clone())),
@@ -188,10 +189,12 @@ impl Running {
                 () = &mut self.stopping => Some(Err(stopping())),
                 next = answer.next() => next,
             };
-            match next {
+            match next.map(|rows| conform(rows?, &self.schema)) {
                 Some(Ok(rows)) if rows.num_rows() == 0 => {}
-                Some(Ok(rows)) => return Some(conform(rows, &self.schema)),
+                Some(Ok(rows)) => return Some(Ok(rows)),
                 Some(Err(error)) => {
+                    // What it tells of may be kept already.
+                    let error = given_up(&self.session, !answer.has_written(), error);
                     self.session.fail_transaction();
                     return Some(Err(error));
                 }
@@ -242,6 +245,18 @@ async fn one_snapshot(
         .await?;
     let prepared = Arc::new(own.adopt(&prepared));
     Ok((own, prepared))
+}
+
+/// Refuses a statement that writes where its rows are not what the client was told: once they are
+/// kept, it is too late.
+async fn check_told(prepared: &Prepared, told: &SchemaRef) -> Result<()> {
+    if !words::may_insert(prepared.sql()) {
+        return Ok(());
+    }
+    match prepared.schema().await? {
+        Some(now) => conform(RecordBatch::new_empty(now), told).map(drop),
+        None => Ok(()),
+    }
 }
 
 /// Rows as the columns that the client was told of.

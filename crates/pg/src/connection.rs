@@ -304,7 +304,19 @@ impl Connection {
         let schema = answer.schema();
         let style = self.session.interval_style();
         let rows = Rows::new(&batch, told.unwrap_or(&schema), formats);
+        let rows = rows.map_err(|error| self.unsent(answer, error));
         Ok(rows.map(|rows| Some(rows.spelling(style))))
+    }
+
+    /// The error of rows that can't be sent: those of a write may be kept already.
+    pub(crate) fn unsent(&self, answer: &AnswerStream, error: Error) -> Error {
+        let ended = self.session.transaction_status() == TransactionStatus::None;
+        match answer.has_written() && ended {
+            true => Error::new(ErrorKind::MaybeHappened, error.message())
+                .with_detail("what the statement wrote is kept")
+                .with_hint("SELECT it"),
+            false => error,
+        }
     }
 
     /// Waits for more of what a statement needs from its client, unless that is given up.

@@ -561,7 +561,7 @@ impl Connection {
             && answer.definitions() != &told.definitions
             && !types::is_same(&told.schema, &answer.schema())
         {
-            return Ok(Err(failure::changed()));
+            return Ok(Err(self.unsent(&answer, failure::changed())));
         }
         portal.savepoint = self.session.last_savepoint();
         portal.answer = Some(answer);

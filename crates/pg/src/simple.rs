@@ -88,7 +88,7 @@ impl Connection {
         if answer.returns_rows() {
             match types::description(&answer.schema(), answer.origins(), &[]) {
                 Ok(description) => self.wire.put(description),
-                Err(error) => return Ok(Err(error)),
+                Err(error) => return Ok(Err(self.unsent(&answer, error))),
             }
         }
         loop {

@@ -262,6 +262,12 @@ impl AnswerStream {
         !matches!(self.tag, Tag::Done(_))
     }
 
+    /// Whether its rows tell of rows that were written before: what goes wrong with them now leaves
+    /// those as they are.
+    pub fn has_written(&self) -> bool {
+        matches!(self.tag, Tag::Returned(..))
+    }
+
     /// Rows written: none by a query.
     pub(crate) fn written(&self) -> u64 {
         match self.tag {

@@ -112,6 +112,20 @@ async fn an_insert_that_tells_its_rows_is_run_when_they_are_fetched() {
     served.stop().await;
 }
 
+/// Rows that can't be told as they were described are not written.
+#[tokio::test]
+async fn an_insert_whose_columns_changed_writes_nothing() {
+    let served = Served::start().await;
+    served.sql("CREATE TABLE t (k BIGINT)").await;
+    let mut client = served.client().await;
+    let insert = "INSERT INTO t (k) VALUES (1) RETURNING *";
+    let info = client.execute(insert.to_owned(), None).await.unwrap();
+    served.sql("ALTER TABLE t ADD COLUMN n INT").await;
+    assert_eq!(sqlstate(fetch(&mut client, &info).await), "0A000");
+    assert_eq!(served.read("SELECT count(*) FROM t").await, "0");
+    served.stop().await;
+}
+
 #[tokio::test]
 async fn the_schema_alone_runs_nothing() {
     let served = Served::start().await;

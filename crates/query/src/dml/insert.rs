@@ -88,7 +88,8 @@ pub(crate) async fn insert(
     permit(session, &mut sink, &table, &given, &conflict)?;
     if let Some(items) = &insert.returning {
         let alias = insert.alias.as_deref();
-        sink.returning = Some(Returning::of(session, &table, alias, items, &conflict)?);
+        let returning = Returning::of(session, &table, alias, items, &conflict)?;
+        sink.returning = Some(Box::new(returning));
     }
     let mut stamp = None;
     let rows = match insert.source {
@@ -476,7 +477,7 @@ async fn write_values(
     for chunk in rows.chunks(VALUES_ROWS) {
         let first_row = written + 1;
         let keys = Keys::new(&visible, &constants);
-        let returning = sink.returning.as_mut();
+        let returning = sink.returning.as_deref_mut();
         let changes = changes_of(&maker, keys, chunk, first_row, conflict, returning)
             .map_err(|error| at_cell(error, table, given, chunk, first_row))?;
         let instance = session.instance();
@@ -599,7 +600,7 @@ pub(crate) async fn write_rows(
             .zip(batch.columns())
             .map(|(at, column)| keys.cells(column, &place(table, *at, first_row)))
             .collect();
-        let (rows, returning) = (batch.num_rows(), sink.returning.as_mut());
+        let (rows, returning) = (batch.num_rows(), sink.returning.as_deref_mut());
         let changes = maker.changes(columns?, keys, rows, first_row, conflict, returning)?;
         let instance = session.instance();
         Box::pin(check_numbers(instance, table, &changes, first_row)).await?;
@@ -659,7 +660,7 @@ impl RowMaker<'_> {
         check_partitions(self.table, &columns, first_row)?;
         keys.own(self.table, &columns, rows, self.generated)?;
         if let Some(returning) = returning {
-            returning.take(self.constants, &columns, rows)?;
+            returning.take(self.constants, &columns, rows, self.generated)?;
         }
         let changes = self.changed(columns, &mut keys, first_row, conflict)?;
         Ok(KeyedChanges {

@@ -149,16 +149,23 @@ impl Returning {
     }
 
     /// Takes whole rows as they are written: all columns that can be, as they are stored.
+    /// `generated` are the columns whose values are others each time, of a batch that may have been
+    /// there before under its producer's number.
     ///
     /// # Errors
-    /// `Invalid` (0A000) for IDs that have no number yet, `Unavailable` (53200) for more rows than
-    /// there is memory for, and whatever the expressions meet.
+    /// `Invalid` (0A000) for such columns and for IDs that have no number yet, `Unavailable`
+    /// (53200) for more rows than there is memory for, and whatever the expressions meet.
     pub(crate) fn take(
         &mut self,
         constants: &Constants,
         columns: &[ArrayRef],
         rows: usize,
+        generated: &[usize],
     ) -> Result<()> {
+        let mut named = self.shape.projection.iter();
+        if let Some(at) = named.find(|at| generated.contains(at)) {
+            return Err(not_known(&self.table.columns[*at].name));
+        }
         self.check_numbers(columns)?;
         let fields = self.stored.iter().map(|at| {
             let name = &self.table.columns[*at].name;
@@ -293,6 +300,14 @@ fn no_number(column: &str) -> Error {
     ))
     .with_detail("natural keys get their numbers when what is written is sealed")
     .with_hint("name the other columns, and SELECT the numbers after the write")
+}
+
+fn not_known(column: &str) -> Error {
+    unsupported(format!(
+        "column {column:?} can't be in RETURNING: the database generates it under a number"
+    ))
+    .with_detail("a batch that was there already has kept other values than those made now")
+    .with_hint("give the value, or SELECT it after the write")
 }
 
 /// Reads the items of RETURNING.

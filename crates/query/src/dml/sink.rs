@@ -38,7 +38,7 @@ pub(crate) struct Sink {
     /// Whether a producer numbers the batch that the changes are a part of.
     numbered: bool,
     /// What an INSERT tells of the rows that it writes.
-    pub(crate) returning: Option<Returning>,
+    pub(crate) returning: Option<Box<Returning>>,
 }
 
 /// Where changes go.
