@@ -10,7 +10,7 @@
 //! A rule of the planner before its own; pure. Invariant EXC-1: a constant keeps its value, to the
 //! last digit that it was written with, up to the 17 that a double has.
 
-use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType};
+use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, i256};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
@@ -48,7 +48,9 @@ pub(super) type Digits = (u8, i8);
 /// Those of the type that an expression has, where that is a decimal.
 pub(super) fn decimal(expr: &Expr, schema: &DFSchema) -> Option<Digits> {
     match expr.get_type(schema) {
-        Ok(DataType::Decimal128(precision, scale)) => Some((precision, scale)),
+        Ok(DataType::Decimal128(precision, scale) | DataType::Decimal256(precision, scale)) => {
+            Some((precision, scale))
+        }
         _ => None,
     }
 }
@@ -68,8 +70,8 @@ fn exact(expr: &Expr, beside: Digits) -> Exact {
         return Exact::Other;
     };
     match written(*number).filter(|(_, digits)| one_type_holds(*digits, beside)) {
-        Some((value, (precision, scale))) => {
-            let value = ScalarValue::Decimal128(Some(value), precision, scale);
+        Some((value, digits)) => {
+            let value = literal(value, digits, beside);
             Exact::Decimal(Expr::Literal(value, metadata.clone()))
         }
         None => Exact::Double,
@@ -96,9 +98,25 @@ pub(super) fn spelt(text: &str) -> Option<(i128, Digits)> {
     Some((digits.parse().ok()?, (precision as u8, part.len() as i8)))
 }
 
-/// Whether a type holds all digits of both.
+/// The digits that types as long as a decimal's have at most.
+pub(super) fn most(of: Digits) -> i16 {
+    i16::from(match of.0 > DECIMAL128_MAX_PRECISION {
+        true => DECIMAL256_MAX_PRECISION,
+        false => DECIMAL128_MAX_PRECISION,
+    })
+}
+
+/// A decimal as long as what it stands beside.
+pub(super) fn literal(value: i128, (precision, scale): Digits, beside: Digits) -> ScalarValue {
+    match beside.0 > DECIMAL128_MAX_PRECISION {
+        true => ScalarValue::Decimal256(Some(i256::from_i128(value)), precision, scale),
+        false => ScalarValue::Decimal128(Some(value), precision, scale),
+    }
+}
+
+/// Whether a type as long as the other's holds all digits of both.
 pub(super) fn one_type_holds(one: Digits, other: Digits) -> bool {
     let whole = |(precision, scale): Digits| i16::from(precision) - i16::from(scale);
     let scale = i16::from(one.1.max(other.1));
-    whole(one).max(whole(other)) + scale <= i16::from(DECIMAL128_MAX_PRECISION)
+    whole(one).max(whole(other)) + scale <= most(other)
 }

@@ -16,7 +16,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use arrow::array::{AsArray, Float64Array};
-use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType};
+use arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
@@ -31,7 +31,7 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::tokenizer::Span;
 
 use crate::pg_catalog::rewrite::call;
-use crate::planner::exact_constants::{Digits, decimal, one_type_holds, spelt};
+use crate::planner::exact_constants::{Digits, decimal, literal, most, one_type_holds, spelt};
 use crate::planner::intervals::computed;
 use crate::walk::visit_expressions_mut;
 
@@ -67,7 +67,7 @@ fn keep_one(side: &mut SqlExpr) {
             op: UnaryOperator::Minus,
             expr,
         } => written(expr).map(|text| format!("-{text}")),
-        expr => written(expr),
+        _ => written(side),
     };
     if let Some(text) = text {
         let text = SqlExpr::Value(Value::SingleQuotedString(text).into());
@@ -173,10 +173,10 @@ fn exact(text: &str, op: &BinaryOperator, beside: Digits) -> Option<Expr> {
     let fits = match op {
         BinaryOperator::Multiply => {
             let all = whole((precision, scale)) + whole(beside) + both;
-            both <= PRODUCT_SCALE_MAX || all <= i16::from(DECIMAL128_MAX_PRECISION)
+            both <= PRODUCT_SCALE_MAX || all <= most(beside)
         }
         BinaryOperator::Divide => i16::from(scale) <= PRODUCT_SCALE_MAX,
         _ => one_type_holds((precision, scale), beside),
     };
-    fits.then(|| lit(ScalarValue::Decimal128(Some(value), precision, scale)))
+    fits.then(|| lit(literal(value, (precision, scale), beside)))
 }
