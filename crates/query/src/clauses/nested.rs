@@ -6,7 +6,7 @@
 //!   SELECT * FROM (SELECT ... FROM t) x LIMIT 200 FRESHNESS 0
 //! ```
 //!
-//! Where there is another table, another subquery in FROM, or another SELECT beside it, clauses
+//! Where there is another table, another subquery anywhere, or another SELECT beside it, clauses
 //! would hold for what they do not stand at: then they are left there, for the parser to refuse.
 
 use std::ops::Range;
@@ -50,14 +50,26 @@ fn only_subquery(tokens: &[TokenWithSpan]) -> Option<Range<usize>> {
     Some(open + 1..open + closes?)
 }
 
-/// Where the bracket of a subquery stands that is all that the one FROM outside of brackets names.
+/// Where the bracket of a subquery stands that is all that the one FROM outside of brackets names,
+/// if no other bracket has a query in it.
 fn only_in_from(tokens: &[TokenWithSpan]) -> Option<usize> {
-    let (mut depth, mut open, mut names_tables) = (0_usize, None, false);
+    let (mut depth, mut outermost) = (0_usize, 0);
+    let (mut open, mut names_tables) = (None, false);
     for (at, token) in tokens.iter().enumerate() {
         match &token.token {
-            Token::LParen | Token::LBracket => depth += 1,
+            Token::LParen | Token::LBracket => {
+                if depth == 0 {
+                    outermost = at;
+                }
+                depth += 1;
+            }
             Token::RParen | Token::RBracket => depth = depth.saturating_sub(1),
-            _ if depth > 0 => {}
+            _ if depth > 0 => {
+                let reads = matches!(keyword(tokens, at), Keyword::SELECT | Keyword::TABLE);
+                if reads && open != Some(outermost) {
+                    return None;
+                }
+            }
             Token::Comma if names_tables => return None,
             _ => match keyword(tokens, at) {
                 // It is a comparison.

@@ -152,6 +152,10 @@ fn clauses_of_the_one_subquery_hold_for_the_statement() {
         "SELECT * FROM ( SELECT 1 FRESHNESS 0 ) x JOIN t ON true",
         "SELECT * FROM ( SELECT 1 FRESHNESS 0 ) x UNION SELECT 2",
         "SELECT * FROM t WHERE a IN ( SELECT 1 FRESHNESS 0 )",
+        "SELECT * FROM ( SELECT 1 FRESHNESS 0 ) x WHERE a IN ( SELECT b FROM u )",
+        "SELECT * FROM ( SELECT 1 FRESHNESS 0 ) x WHERE EXISTS ( TABLE u )",
+        "SELECT ( SELECT b FROM u ) FROM ( SELECT 1 FRESHNESS 0 ) x",
+        "WITH w AS ( SELECT b FROM u ) SELECT * FROM ( SELECT 1 FRESHNESS 0 ) x",
         "SELECT ( SELECT 1 FRESHNESS 0 )",
         "SELECT * FROM ( SELECT 1 FRESHNESS 0",
     ] {
