@@ -131,7 +131,8 @@ impl Session {
     /// A session of a role; of whoever owns the folder, without one.
     pub(crate) fn new(database: Database, role: Option<RoleId>) -> Session {
         let mut settings = Settings::with(database.session_defaults());
-        let unfollowed = settings.begin(&of_session::begun(&database, role));
+        let begun = of_session::begun(&database.instance().manifest().access, role);
+        let unfollowed = settings.begin(&begun);
         let state = State {
             identity: Identity::of(role),
             defaults: settings.clone(),

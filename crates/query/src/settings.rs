@@ -159,6 +159,9 @@ pub(crate) fn notice(name: &str, value: &str) -> Option<Notice> {
     }
 }
 
+/// How many bytes there are of what one query has asked to be set: a name with a point may be any.
+const ASKED_BYTES_MAX: usize = 2 << 20;
+
 /// A setting and the value that a query has asked for.
 #[derive(Debug)]
 pub(crate) struct Asked {
@@ -167,6 +170,12 @@ pub(crate) struct Asked {
     pub(crate) value: Option<String>,
     /// Whether it holds to the end of the transaction only.
     pub(crate) local: bool,
+}
+
+impl Asked {
+    fn bytes(&self) -> usize {
+        size_of::<Asked>() + self.name.len() + self.value.as_ref().map_or(0, String::len)
+    }
 }
 
 /// The values of one session.
@@ -431,17 +440,31 @@ impl Settings {
         // Outside of a transaction it ends with the query.
         let is_kept = !local || self.told.as_ref().is_some_and(|told| told.in_transaction);
         if is_kept {
-            self.asked.lock().push(Asked {
+            self.keep(Asked {
                 name: name.to_owned(),
                 value: value.map(str::to_owned),
                 local,
-            });
+            })?;
         }
         match tried.show(name) {
             // It was taken back, and nobody else has it.
             Err(_) if value.is_none() => Ok(String::new()),
             shown => shown,
         }
+    }
+
+    /// Keeps what is asked in the place of what was asked of the same setting before.
+    fn keep(&self, new: Asked) -> Result<()> {
+        let mut asked = self.asked.lock();
+        asked.retain(|old| old.name != new.name || old.local != new.local);
+        let bytes: usize = asked.iter().map(Asked::bytes).sum();
+        if bytes + new.bytes() > ASKED_BYTES_MAX {
+            return Err(Error::invalid("the query sets too many settings")
+                .with_detail(format!("what it sets has at most {ASKED_BYTES_MAX} bytes"))
+                .with_sqlstate("54000"));
+        }
+        asked.push(new);
+        Ok(())
     }
 
     /// What queries have asked to be set.

@@ -180,6 +180,15 @@ async fn settings_with_a_point_are_kept_for_whoever_set_them() {
     }
     let large = format!("SET app.large = '{}'", "x".repeat(2 << 20));
     assert_eq!(sqlstate(client.batch_execute(&large).await), "54000");
+    // What one query asks for is kept once for each setting, and has a bound.
+    let again = "SELECT max(set_config('app.user', repeat('x', 1000), false)) = repeat('x', 1000) \
+                 FROM generate_series(1, 4000)";
+    assert_eq!(one(&client, again).await, "t");
+    let length = "SELECT length(current_setting('app.user'))";
+    assert_eq!(one(&client, length).await, "1000");
+    let many = "SELECT max(set_config('app.x' || i, repeat('x', 1000), false)) \
+                FROM generate_series(1, 4000) AS s(i)";
+    assert_eq!(sqlstate(client.simple_query(many).await), "54000");
     served.stop().await;
 }
 

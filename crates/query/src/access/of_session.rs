@@ -2,10 +2,9 @@
 //! settings that it begins with.
 
 use lazybase_model::Result;
-use lazybase_model::access::RoleId;
+use lazybase_model::access::{Access, RoleId};
 
 use super::Gate;
-use crate::database::Database;
 use crate::parse::{CopyPlace, Statement};
 use crate::session::{Shared, State};
 
@@ -63,9 +62,7 @@ impl Shared {
 }
 
 /// The settings that a session begins with: the database's, then the role's.
-pub(crate) fn begun(database: &Database, role: Option<RoleId>) -> Vec<(String, String)> {
-    let manifest = database.instance().manifest();
-    let access = &manifest.access;
+pub(crate) fn begun(access: &Access, role: Option<RoleId>) -> Vec<(String, String)> {
     let of_role = role.and_then(|role| access.roles.get(&role));
     let of_role = of_role.map(|role| &role.settings);
     let mut begun = access.settings.clone();

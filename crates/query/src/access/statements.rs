@@ -14,6 +14,7 @@ use lazybase_model::access::{
 use lazybase_model::{Error, Result, Table};
 
 use super::gate::denied;
+use super::of_session::begun;
 use super::{Gate, Identity, name_of, scram};
 use crate::alter::is_stale;
 use crate::answer::AnswerStream;
@@ -433,10 +434,12 @@ impl Asked {
         name: &Option<String>,
         value: &Option<String>,
     ) -> Result<()> {
+        let role = role.map(|role| self.role(role)).transpose()?;
         if let Some(name) = name {
             // What a session could not be set to is refused now, not when one begins.
-            let defaults = Settings::default();
-            match Settings::default().set(name, value.as_deref(), &defaults) {
+            let (mut tried, defaults) = (Settings::default(), Settings::default());
+            tried.begin(&begun(&self.access, role));
+            match tried.set(name, value.as_deref(), &defaults) {
                 // What is only shown and was stored once, when it could be set, is taken back.
                 Err(error) if value.is_none() && error.sqlstate() == "55P02" => {}
                 tried => tried?,
@@ -450,7 +453,6 @@ impl Asked {
             self.gate.superuser("set what all sessions begin with")?;
             return self.push(AccessChange::Setting { name, value });
         };
-        let role = self.role(role)?;
         if self.identity.current != Some(role) {
             self.may_alter(role, &[])?;
         }

@@ -597,6 +597,12 @@ async fn settings_come_from_the_session_the_role_the_database_and_the_server() {
             "{sql}"
         );
     }
+    // Those with a point in their names have a bound, all of a role's together.
+    let set = |name: &str| format!("ALTER ROLE anna SET app.{name} = '{}'", "x".repeat(600_000));
+    operator.execute(&set("a")).await.unwrap();
+    operator.execute(&set("a")).await.unwrap();
+    let error = operator.execute(&set("b")).await.unwrap_err();
+    assert_eq!(error.sqlstate(), "54000");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
