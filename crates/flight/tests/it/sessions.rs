@@ -441,7 +441,7 @@ async fn options_are_settings() {
             ("lazybase.freshness".to_owned(), text("9 s")),
             ("catalog".to_owned(), text("lazybase")),
             ("schema".to_owned(), text("elsewhere")),
-            ("no.such".to_owned(), text("x")),
+            ("no_such".to_owned(), text("x")),
         ]),
     };
     let request = with_token("SetSessionOptions", set.encode_to_vec());
@@ -454,7 +454,7 @@ async fn options_are_settings() {
     let body = answer.message().await.unwrap().unwrap().body;
     let errors = Errors::decode(body).unwrap().errors;
     assert_eq!(errors.len(), 2, "{errors:?}");
-    assert_eq!((errors["no.such"].value, errors["schema"].value), (1, 2));
+    assert_eq!((errors["no_such"].value, errors["schema"].value), (1, 2));
 
     let request = with_token("GetSessionOptions", Vec::new());
     let mut answer = client

@@ -334,7 +334,7 @@ async fn meeting(world: World, refusal: Refusal, stage: Option<StageName>) {
     for _ in 0..scus {
         writers.write_all(&database).await;
         let sealed = database.instance.seal().await.unwrap();
-        // Whoever asked hears of it before the manifest does, which must not stand in a stage's way.
+        // Whoever asked hears of it before the manifest does; no stage is to wait for that.
         let is_known = || database.instance.manifest().sealed_through == sealed;
         wait_until(&scene.world, "a seal", is_known).await;
     }

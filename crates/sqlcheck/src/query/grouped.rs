@@ -97,8 +97,8 @@ impl Queries<'_> {
             true => {
                 let mut writer = Writer::new(self.dice, &source.names, None);
                 let (one, number) = (aggregate_number(&mut writer), writer.dice.between(0, 4));
-                // The planner takes a number for the group that is the same one, which is NULL where
-                // a grouping set leaves it out.
+                // The planner takes a number for the group that is the same one, which is NULL
+                // where a grouping set leaves it out.
                 let is_group = groups.contains(&number.to_string());
                 (!is_group).then(|| format!(" HAVING {one} > {number}"))
             }
