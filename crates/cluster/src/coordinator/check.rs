@@ -62,7 +62,7 @@ impl Coordinator {
             for segment in &run.segments {
                 let file = &segment.file;
                 let is_suspected = damaged.contains_key(file)
-                    && !self.healing.confirmed.contains_key(file)
+                    && self.shared.reader.damaged.confirmed_at(file).is_none()
                     && !self.shared.reader.damaged.is_condemned(file);
                 if is_suspected && !suspects.contains_key(file) {
                     let read_with = (Arc::clone(&layout), Arc::clone(segment));
@@ -126,9 +126,7 @@ impl Coordinator {
         let now = self.shared.now();
         for error in damaged {
             // What the disk refused to read may be read now, and is damaged.
-            known.note(error);
-            let file = error.damaged_file().map(str::to_owned);
-            self.healing.confirmed.extend(file.map(|file| (file, now)));
+            known.confirm(error, now);
         }
     }
 }

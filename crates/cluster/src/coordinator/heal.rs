@@ -40,8 +40,6 @@ pub(super) struct Healing {
     /// The version of the set of damaged files that was looked at last: what is retired while
     /// there is a newer one may be what something is to be made of.
     pub(super) looked_at: u64,
-    /// Files that were read back in full and are damaged, and when that was.
-    pub(super) confirmed: BTreeMap<String, i64>,
     /// Suspected files that are read back by themselves, and how often an attempt at them hung.
     pub(super) apart: BTreeMap<String, u32>,
     /// Runs that wait to be made again.
@@ -129,9 +127,9 @@ impl Coordinator {
         runs: impl Iterator<Item = &'r Arc<Run>>,
         damaged: &DamagedFiles,
     ) -> BTreeMap<String, Error> {
-        let known = |file: &str| {
-            self.healing.confirmed.contains_key(file) || self.damage_marks.contains(file)
-        };
+        let noted = &self.shared.reader.damaged;
+        let known =
+            |file: &str| noted.confirmed_at(file).is_some() || self.damage_marks.contains(file);
         let mut marked = BTreeMap::new();
         for file in runs.flat_map(|run| damaged_files(run, damaged)) {
             let error = &damaged[file];
@@ -305,7 +303,9 @@ impl Coordinator {
         table: Option<TableId>,
     ) {
         let mut board = self.shared.tasks.lock();
-        for file in damaged_files(run, damaged) {
+        let (_, noted) = self.shared.reader.damaged.files();
+        let files = damaged_files(run, damaged).into_iter();
+        for file in files.filter(|file| noted.contains_key(*file)) {
             if let Some(status) = board.damage.get_mut(file) {
                 status.state = state;
                 status.table = table;
@@ -328,9 +328,14 @@ impl Coordinator {
         let manifest = self.shared.manifests.current();
         let mut named: BTreeSet<&str> = BTreeSet::new();
         let mut board = self.shared.tasks.lock();
+        // What was found whole since `damaged` was taken is told of no more.
+        let (_, noted) = self.shared.reader.damaged.files();
         for run in broken {
             for file in damaged_files(run, damaged) {
                 named.insert(file);
+                if !noted.contains_key(file) {
+                    continue;
+                }
                 let fresh = || DamageStatus {
                     place: place_of(&manifest, run),
                     what: damaged[file].message().to_owned(),
@@ -440,9 +445,9 @@ impl Coordinator {
                 ));
                 self.shared.report_trouble(&error);
             }
-            let checked = self.healing.confirmed.get(file).copied().unwrap_or(now);
-            if now - checked > LOST_CHECKED_EVERY.as_micros() as i64 {
-                self.healing.confirmed.remove(file);
+            let checked = self.shared.reader.damaged.confirmed_at(file);
+            if now - checked.unwrap_or(now) > LOST_CHECKED_EVERY.as_micros() as i64 {
+                self.shared.reader.damaged.doubt(file);
             }
         }
         retired
@@ -494,7 +499,11 @@ impl Coordinator {
                 state,
                 table,
             };
-            self.shared.tasks.lock().damage.insert(file.clone(), status);
+            let mut board = self.shared.tasks.lock();
+            if self.shared.reader.damaged.files().1.contains_key(file) {
+                board.damage.insert(file.clone(), status);
+            }
+            drop(board);
             let is_refused = error.kind() != ErrorKind::Corrupt;
             if (table.is_some() || is_refused) && self.is_retried(file) {
                 // Somebody may have restored it, or what failed was the read.

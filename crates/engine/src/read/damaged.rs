@@ -7,7 +7,8 @@
 //!
 //! No I/O. Invariant DMG-1: a file that is noted is read by no snapshot taken, and no retry begun,
 //! after it, until it was read back in full and found whole, or was made again. A file that is
-//! condemned holds wrong rows under right checksums: reading it back proves nothing.
+//! condemned holds wrong rows under right checksums: reading it back proves nothing. A file that is
+//! noted again after it was found whole is a new suspicion: nothing known of it before counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,6 +31,9 @@ struct Shared {
     files: RwLock<Arc<DamagedFiles>>,
     /// Those of the files that are whole and wrong. Changed under the lock of `files`.
     condemned: RwLock<BTreeSet<String>>,
+    /// Those that were read back in full and are damaged, and when that was, in microseconds of the
+    /// database's clock. Changed under the lock of `files`.
+    confirmed: RwLock<BTreeMap<String, i64>>,
 }
 
 impl Damaged {
@@ -48,15 +52,7 @@ impl Damaged {
     /// but for one by which the disk refused a read: that the bytes are wrong says more.
     pub fn note(&self, error: &Error) {
         if let Some(file) = error.damaged_file() {
-            let is_corrupt = |error: &Error| error.kind() == ErrorKind::Corrupt;
-            self.change(|files| {
-                let known = files.get(file);
-                let says_more = known.is_none_or(|known| is_corrupt(error) && !is_corrupt(known));
-                if says_more {
-                    files.insert(file.to_owned(), error.clone());
-                }
-                says_more
-            });
+            self.change(|files| note_in(files, file, error));
         }
     }
 
@@ -72,6 +68,33 @@ impl Damaged {
         }
     }
 
+    /// Remembers the file that an error names as one that was read back in full at this time, in
+    /// microseconds of the database's clock, and is damaged. Of one that was found whole meanwhile,
+    /// by whoever read it later, this is a new suspicion.
+    pub fn confirm(&self, error: &Error, at_micros: i64) {
+        if let Some(file) = error.damaged_file() {
+            self.change(|files| {
+                if files.contains_key(file) {
+                    let mut confirmed = self.0.confirmed.write();
+                    confirmed.insert(file.to_owned(), at_micros);
+                }
+                note_in(files, file, error)
+            });
+        }
+    }
+
+    /// When a file was read back in full and found damaged, in microseconds of the database's
+    /// clock, if that was since it was last noted.
+    pub fn confirmed_at(&self, file: &str) -> Option<i64> {
+        self.0.confirmed.read().get(file).copied()
+    }
+
+    /// A file that was found damaged long ago is a suspicion again: somebody may have restored it.
+    pub fn doubt(&self, file: &str) {
+        let _files = self.0.files.write();
+        self.0.confirmed.write().remove(file);
+    }
+
     /// Whether a file holds wrong rows under right checksums.
     pub fn is_condemned(&self, file: &str) -> bool {
         self.0.condemned.read().contains(file)
@@ -82,8 +105,13 @@ impl Damaged {
     pub fn found_whole<'f>(&self, names: impl IntoIterator<Item = &'f str>) {
         self.change(|files| {
             let condemned = self.0.condemned.read();
-            let names = names.into_iter().filter(|name| !condemned.contains(*name));
-            names.filter(|name| files.remove(*name).is_some()).count() > 0
+            let mut confirmed = self.0.confirmed.write();
+            let mut known = 0;
+            for name in names.into_iter().filter(|name| !condemned.contains(*name)) {
+                confirmed.remove(name);
+                known += usize::from(files.remove(name).is_some());
+            }
+            known > 0
         });
     }
 
@@ -91,9 +119,11 @@ impl Damaged {
     pub fn forget<'f>(&self, names: impl IntoIterator<Item = &'f str>) {
         self.change(|files| {
             let mut condemned = self.0.condemned.write();
+            let mut confirmed = self.0.confirmed.write();
             let mut known = 0;
             for name in names {
                 condemned.remove(name);
+                confirmed.remove(name);
                 known += usize::from(files.remove(name).is_some());
             }
             known > 0
@@ -108,6 +138,17 @@ impl Damaged {
             self.0.version.fetch_add(1, Ordering::Release);
         }
     }
+}
+
+/// Notes what an error says of a file; whether that says more than what was known.
+fn note_in(files: &mut DamagedFiles, file: &str, error: &Error) -> bool {
+    let is_corrupt = |error: &Error| error.kind() == ErrorKind::Corrupt;
+    let known = files.get(file);
+    let says_more = known.is_none_or(|known| is_corrupt(error) && !is_corrupt(known));
+    if says_more {
+        files.insert(file.to_owned(), error.clone());
+    }
+    says_more
 }
 
 #[cfg(test)]
@@ -146,6 +187,29 @@ mod tests {
         assert_eq!((damaged.version(), kind()), (2, ErrorKind::Corrupt));
         damaged.note(&refused);
         assert_eq!((damaged.version(), kind()), (2, ErrorKind::Corrupt));
+    }
+
+    #[test]
+    fn a_file_that_was_whole_in_between_is_a_new_suspicion() {
+        let damaged = Damaged::default();
+        damaged.confirm(&damage("segments/a"), 6);
+        assert_eq!(damaged.confirmed_at("segments/a"), None);
+        damaged.confirm(&damage("segments/a"), 7);
+        assert_eq!(damaged.confirmed_at("segments/a"), Some(7));
+        damaged.note(&damage("segments/a"));
+        assert_eq!(damaged.confirmed_at("segments/a"), Some(7));
+        damaged.found_whole(["segments/a"]);
+        damaged.note(&damage("segments/a"));
+        assert_eq!(damaged.confirmed_at("segments/a"), None);
+        damaged.confirm(&damage("segments/a"), 8);
+        assert_eq!(damaged.confirmed_at("segments/a"), Some(8));
+        damaged.forget(["segments/a"]);
+        assert_eq!(damaged.confirmed_at("segments/a"), None);
+        damaged.note(&damage("segments/a"));
+        damaged.confirm(&damage("segments/a"), 9);
+        damaged.doubt("segments/a");
+        assert_eq!(damaged.confirmed_at("segments/a"), None);
+        assert!(damaged.files().1.contains_key("segments/a"));
     }
 
     #[test]
