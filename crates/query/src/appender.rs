@@ -20,7 +20,7 @@ use crate::changes::{deletes, updates};
 use crate::context::Constants;
 use crate::database::Database;
 use crate::dml::defaults::Defaults;
-use crate::dml::insert::{Conflict, RowMaker, column, generated_columns, id_is_given_out};
+use crate::dml::insert::{Conflict, RowMaker, column, id_is_given_out};
 use crate::id_keys::{Keys, check_numbers};
 use crate::ingest::MEET_IN_SQL;
 use crate::observe;
@@ -236,19 +236,10 @@ impl Target<'_> {
             given.push(at);
             columns.push(lossless(&mut keys, values, table, at, first_row)?);
         }
-        let (constants, defaults) = (self.constants, Defaults::of(table)?);
+        let (constants, numbered) = (self.constants, self.numbered);
         // What Arrow batches give, they give as values.
-        let generated = match self.numbered {
-            true => generated_columns(constants, &defaults, table, &given, conflict, |_, _| false),
-            false => Vec::new(),
-        };
-        let maker = RowMaker {
-            constants,
-            defaults: &defaults,
-            table,
-            given: &given,
-            generated: &generated,
-        };
+        let gives_values = |_: &Defaults, _: usize, _: usize| false;
+        let maker = RowMaker::of(constants, table, &given, conflict, numbered, gives_values)?;
         maker.changes(columns, keys, rows.num_rows(), first_row, conflict, None)
     }
 

@@ -453,26 +453,13 @@ async fn write_values(
     conflict: &Conflict,
     sink: &mut Sink,
 ) -> Result<u64> {
-    let constants = session.constants();
-    let defaults = Defaults::of(table)?;
-    let visible = session.visible();
-    let generated = match sink.is_numbered() {
-        true => {
-            let is_generated = |place: usize, at: usize| {
-                let mut cells = rows.iter().map(|row| &row[place]);
-                cells.any(|cell| defaults.generate(&constants, at, Some(cell)))
-            };
-            generated_columns(&constants, &defaults, table, given, conflict, is_generated)
-        }
-        false => Vec::new(),
+    let (constants, visible) = (session.constants(), session.visible());
+    let is_generated = |defaults: &Defaults, place: usize, at: usize| {
+        let mut cells = rows.iter().map(|row| &row[place]);
+        cells.any(|cell| defaults.generate(&constants, at, Some(cell)))
     };
-    let maker = RowMaker {
-        constants: &constants,
-        defaults: &defaults,
-        table,
-        given,
-        generated: &generated,
-    };
+    let numbered = sink.is_numbered();
+    let maker = RowMaker::of(&constants, table, given, conflict, numbered, is_generated)?;
     let mut written = 0_u64;
     for chunk in rows.chunks(VALUES_ROWS) {
         let first_row = written + 1;
@@ -512,7 +499,7 @@ fn changes_of(
 /// The columns of whole rows whose values the database generates: those that `is_generated` says of
 /// the columns given, by their places among them and in the table; the others by their defaults;
 /// and those that ON CONFLICT sets so.
-pub(crate) fn generated_columns(
+fn generated_columns(
     constants: &Constants,
     defaults: &Defaults,
     table: &Table,
@@ -572,22 +559,10 @@ pub(crate) async fn write_rows(
     sink: &mut Sink,
 ) -> Result<u64> {
     let constants = session.constants();
-    let defaults = Defaults::of(table)?;
-    let generated = match sink.is_numbered() {
-        true => {
-            let is_generated =
-                |place: usize, _: usize| rows.generated.get(place).copied().unwrap_or(false);
-            generated_columns(&constants, &defaults, table, given, conflict, is_generated)
-        }
-        false => Vec::new(),
-    };
-    let maker = RowMaker {
-        constants: &constants,
-        defaults: &defaults,
-        table,
-        given,
-        generated: &generated,
-    };
+    let is_generated =
+        |_: &Defaults, place: usize, _: usize| rows.generated.get(place).copied().unwrap_or(false);
+    let numbered = sink.is_numbered();
+    let maker = RowMaker::of(&constants, table, given, conflict, numbered, is_generated)?;
     let visible = session.visible();
     let mut written = 0_u64;
     while let Some(batch) = rows.batches.next().await {
@@ -612,17 +587,48 @@ pub(crate) async fn write_rows(
 
 /// Makes whole rows, and changes of them.
 pub(crate) struct RowMaker<'m> {
-    pub(crate) constants: &'m Constants,
-    pub(crate) defaults: &'m Defaults,
-    pub(crate) table: &'m Table,
+    constants: &'m Constants,
+    defaults: Defaults,
+    table: &'m Table,
     /// The positions of the columns given.
-    pub(crate) given: &'m [usize],
+    given: &'m [usize],
     /// The positions of the columns whose values the database generates, where a producer numbers
     /// the batch.
-    pub(crate) generated: &'m [usize],
+    generated: Vec<usize>,
 }
 
-impl RowMaker<'_> {
+impl<'m> RowMaker<'m> {
+    /// What makes rows of a table from the columns `given`. Of these `is_generated` says, by their
+    /// places among them and in the table, whether the database generates their values: it is asked
+    /// where a producer has `numbered` the batch.
+    ///
+    /// # Errors
+    /// `Invalid` for a default that can't be read.
+    pub(crate) fn of(
+        constants: &'m Constants,
+        table: &'m Table,
+        given: &'m [usize],
+        conflict: &Conflict,
+        numbered: bool,
+        is_generated: impl Fn(&Defaults, usize, usize) -> bool,
+    ) -> Result<RowMaker<'m>> {
+        let defaults = Defaults::of(table)?;
+        let generated = match numbered {
+            true => {
+                let is_generated = |place: usize, at: usize| is_generated(&defaults, place, at);
+                generated_columns(constants, &defaults, table, given, conflict, is_generated)
+            }
+            false => Vec::new(),
+        };
+        Ok(RowMaker {
+            constants,
+            defaults,
+            table,
+            given,
+            generated,
+        })
+    }
+
     /// One column of VALUES.
     fn cells(&self, at: usize, cells: &[&Expr], first_row: u64) -> Result<ArrayRef> {
         let literals: Option<Vec<Literal>> = cells.iter().map(|cell| Literal::of(cell)).collect();
@@ -658,15 +664,15 @@ impl RowMaker<'_> {
     ) -> Result<KeyedChanges> {
         let columns = self.whole_rows(columns, rows, first_row)?;
         check_partitions(self.table, &columns, first_row)?;
-        keys.own(self.table, &columns, rows, self.generated)?;
+        keys.own(self.table, &columns, rows, &self.generated)?;
         if let Some(returning) = returning {
-            returning.take(self.constants, &columns, rows, self.generated)?;
+            returning.take(self.constants, &columns, rows, &self.generated)?;
         }
         let changes = self.changed(columns, &mut keys, first_row, conflict)?;
         Ok(KeyedChanges {
             changes,
             keys: keys.finish()?,
-            generated: self.generated.to_vec(),
+            generated: self.generated.clone(),
         })
     }
 
