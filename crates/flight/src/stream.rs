@@ -161,7 +161,7 @@ impl Running {
             () = &mut self.stopping => Err(stopping()),
         };
         // One that tells of the rows which it writes comes here, too.
-        let reads = !words::may_insert(self.prepared.sql());
+        let reads = !words::may_write(self.prepared.sql());
         let answer = answer.unwrap_or_else(|why| Err(given_up(&self.session, reads, why)));
         if answer.is_ok() {
             begun.0 = None;
@@ -231,7 +231,7 @@ async fn one_snapshot(
     if runs < 2 || session.in_transaction() {
         return Ok((session, prepared));
     }
-    if words::may_insert(prepared.sql()) {
+    if words::may_write(prepared.sql()) {
         return Err(
             Error::invalid("a statement that writes gives rows for one row of parameters")
                 .with_hint("begin a transaction, or run it as an update, which gives none")
@@ -250,7 +250,7 @@ async fn one_snapshot(
 /// Refuses a statement that writes where its rows are not what the client was told: once they are
 /// kept, it is too late.
 async fn check_told(prepared: &Prepared, told: &SchemaRef) -> Result<()> {
-    if !words::may_insert(prepared.sql()) {
+    if !words::may_write(prepared.sql()) {
         return Ok(());
     }
     match prepared.schema().await? {

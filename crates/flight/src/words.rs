@@ -28,10 +28,10 @@ pub(crate) fn only_reads(sql: &str) -> bool {
     }
 }
 
-/// Whether a statement that gives rows may write those that it tells of: INSERT ... RETURNING.
-pub(crate) fn may_insert(sql: &str) -> bool {
+/// Whether a statement that gives rows may write those that it tells of, by RETURNING.
+pub(crate) fn may_write(sql: &str) -> bool {
     match first(sql).to_ascii_uppercase().as_str() {
-        "INSERT" | "EXECUTE" => true,
+        "INSERT" | "UPDATE" | "DELETE" | "EXECUTE" => true,
         "WITH" => lazybase_query::with_writes(sql),
         _ => false,
     }
@@ -68,10 +68,12 @@ mod tests {
         assert!(!only_reads("/*"));
         assert!(only_reads("WITH a AS (SELECT 1) SELECT * FROM a"));
         assert!(!only_reads("with a as (select 1) delete from t"));
-        assert!(may_insert(
+        assert!(may_write(
             "with a as (select 1) insert into t select * from a"
         ));
-        assert!(may_insert("-- so\nINSERT INTO t VALUES (1) RETURNING k"));
-        assert!(!may_insert("SELECT 'INSERT'"));
+        assert!(may_write("-- so\nINSERT INTO t VALUES (1) RETURNING k"));
+        assert!(may_write("update t SET a = 1 RETURNING a"));
+        assert!(may_write("DELETE FROM t RETURNING *"));
+        assert!(!may_write("SELECT 'INSERT'"));
     }
 }

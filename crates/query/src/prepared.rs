@@ -24,9 +24,11 @@ use crate::answer::{Answer, AnswerStream, Columns, Definitions};
 use crate::catalog::definition_in;
 use crate::clauses::Clauses;
 use crate::context::stored_tables;
-use crate::dml::change::rows_of;
+use crate::dml::change::{rows_of, told_of};
 use crate::dml::defaults::is_default;
+use crate::dml::insert::column;
 use crate::dml::returning;
+use crate::dml::returning::found::{FoundColumns, Wanted};
 use crate::explain::counted;
 use crate::hidden;
 use crate::id_keys::lookup;
@@ -35,7 +37,9 @@ use crate::observe::Watch;
 use crate::parse::convert;
 use crate::parse::natural_joins;
 use crate::parse::parameters::{self, number_of};
-use crate::parse::{self, Insert, InsertSource, NamedStatement, Statement, Text, Unbound};
+use crate::parse::{
+    self, ChangedRows, Insert, InsertSource, NamedStatement, Statement, Text, Unbound,
+};
 use crate::planner::sql_types;
 use crate::point::{self, PointPattern};
 use crate::read;
@@ -272,7 +276,6 @@ impl Prepared {
 
     fn found_columns(&self) -> BoxFuture<'_, Result<Option<Columns>>> {
         Box::pin(async move {
-            let clauses = self.statement.clauses;
             let visible = self.session.visible();
             if let Some(pattern) = self.point.as_ref().filter(|p| p.is_current(&visible))
                 && !self.needs_horizon(&[Arc::clone(pattern.table())])
@@ -300,28 +303,17 @@ impl Prepared {
                 }
             };
             match statement {
-                Statement::Query(query) => {
-                    let mut statement = ast::Statement::Query(query);
-                    lookup::unknown_numbers(&mut statement);
-                    let tables = stored_tables(&statement, &self.session, None)?;
-                    let snapshot = match self.needs_horizon(&tables) {
-                        true => {
-                            let ids = tables.iter().map(|table| table.id).collect();
-                            Some(self.session.glance(&clauses, Some(ids)).await?)
-                        }
-                        false => None,
-                    };
-                    let definitions = Definitions::of(&tables, snapshot.as_ref())?;
-                    let (context, names) =
-                        self.session.context(snapshot, Buffered::default(), None);
-                    natural_joins::spell(&mut statement, &|name| names.definition(name).ok())?;
-                    hidden::show(&mut statement, &|name| names.definition(name).ok())?;
-                    let (schema, origins) = context.columns(statement, &self.sql).await?;
-                    Ok(Some(Columns {
-                        schema,
-                        definitions,
-                        origins,
-                    }))
+                Statement::Query(query) => Ok(Some(self.columns_of(query, None).await?)),
+                Statement::Update(update) => {
+                    let update = *update;
+                    let set = update.assignments.iter().map(|(name, _)| name.as_str());
+                    self.told_columns(update.rows, set.collect(), update.returning)
+                        .await
+                }
+                Statement::Delete(delete) => {
+                    let delete = *delete;
+                    self.told_columns(delete.rows, Vec::new(), delete.returning)
+                        .await
                 }
                 Statement::Insert(insert) => returning::columns(&self.session, *insert),
                 Statement::Explain(statement) => {
@@ -341,13 +333,73 @@ impl Prepared {
                 | Statement::ShowViews
                 | Statement::ShowCreate { .. }
                 | Statement::Describe { .. } => {
-                    let parsed = parse::known(statement, clauses)?;
+                    let parsed = parse::known(statement, self.statement.clauses)?;
                     let answer = dispatch(&self.session, parsed, &self.sql, None).await?;
                     fixed(answer.schema())
                 }
                 _ => Ok(None),
             }
         })
+    }
+
+    /// The columns of a query's rows; `target` is the table whose rows it finds for a change.
+    async fn columns_of(&self, query: Box<ast::Query>, target: Option<TableId>) -> Result<Columns> {
+        let mut statement = ast::Statement::Query(query);
+        lookup::unknown_numbers(&mut statement);
+        let tables = stored_tables(&statement, &self.session, target)?;
+        let of_horizon = match target {
+            // What is changed is found in the newest state, or in that of the transaction.
+            Some(_) => self.session.has_snapshot(),
+            None => self.needs_horizon(&tables),
+        };
+        let snapshot = match of_horizon {
+            true => {
+                let ids = tables.iter().map(|table| table.id).collect();
+                let clauses = self.statement.clauses;
+                Some(self.session.glance(&clauses, Some(ids)).await?)
+            }
+            false => None,
+        };
+        let definitions = Definitions::of(&tables, snapshot.as_ref())?;
+        let (context, names) = self.session.context(snapshot, Buffered::default(), None);
+        natural_joins::spell(&mut statement, &|name| names.definition(name).ok())?;
+        hidden::show(&mut statement, &|name| names.definition(name).ok())?;
+        let (schema, origins) = context.columns(statement, &self.sql).await?;
+        Ok(Columns {
+            schema,
+            definitions,
+            origins,
+        })
+    }
+
+    /// The columns that an UPDATE or DELETE tells of the rows that it changes, by setting `set`.
+    async fn told_columns(
+        &self,
+        rows: ChangedRows,
+        set: Vec<&str>,
+        items: Option<Vec<ast::SelectItem>>,
+    ) -> Result<Option<Columns>> {
+        let Some(items) = items else {
+            return Ok(None);
+        };
+        let table = self.session.table(&rows.table)?;
+        let set = set.into_iter().map(|name| column(&table, name));
+        let set = set.collect::<Result<Vec<usize>>>()?;
+        let wanted = Wanted::of(&self.session, &table, &rows, &items)?;
+        let query = told_of(rows, &wanted)?;
+        let Columns {
+            schema,
+            definitions,
+            origins,
+        } = self.columns_of(query, Some(table.id)).await?;
+        let found = FoundColumns {
+            schema: &schema,
+            origins: &origins,
+            before: 1,
+            shows_key: false,
+            definitions,
+        };
+        Ok(Some(wanted.telling(&self.session, found, &set)?.columns()))
     }
 
     /// Whether the columns may be those of an earlier definition of the tables, which only the
@@ -457,14 +509,16 @@ impl Prepared {
                     self.goes_to(value, &rows.table, column)?;
                 }
                 let values = update.assignments.into_iter().map(|(_, value)| value);
-                let values = values.filter(|value| !is_default(value)).collect();
+                let values = values.filter(|value| !is_default(value));
+                let values = values.chain(told_values(update.returning)).collect();
                 let target = self.session.table(&rows.table)?.id;
                 self.look_at_query(rows_of(rows, values)?, Some(target))
                     .await
             }
             Statement::Delete(delete) => {
                 let target = self.session.table(&delete.rows.table)?.id;
-                self.look_at_query(rows_of(delete.rows, Vec::new())?, Some(target))
+                let values = told_values(delete.returning).collect();
+                self.look_at_query(rows_of(delete.rows, values)?, Some(target))
                     .await
             }
             // Its plan is the query's own only if the values have the types that they have there.
@@ -588,6 +642,16 @@ impl Prepared {
             self.json[at] |= column.json;
         }
     }
+}
+
+/// What RETURNING computes.
+fn told_values(items: Option<Vec<ast::SelectItem>>) -> impl Iterator<Item = ast::Expr> {
+    use ast::SelectItem as Item;
+    let value = |item| match item {
+        Item::UnnamedExpr(expr) | Item::ExprWithAlias { expr, .. } => Some(expr),
+        _ => None,
+    };
+    items.into_iter().flatten().filter_map(value)
 }
 
 /// Refuses a statement that needs values; `sql` is its text, which mostly has no sign of any.

@@ -86,6 +86,7 @@ fn what_goes_back_or_means_nothing_is_refused() {
             "DECLARE c CURSOR FOR INSERT INTO t VALUES (1) RETURNING k",
             "42601",
         ),
+        ("DECLARE c CURSOR FOR DELETE FROM t RETURNING k", "42601"),
         (
             "DECLARE c CURSOR FOR WITH q AS (SELECT 1) INSERT INTO t SELECT * FROM q",
             "42601",

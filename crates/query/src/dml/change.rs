@@ -2,7 +2,8 @@
 //! snapshot finds the keys.
 //!
 //! Invariant CHG-2: what is written is the key and the new values, never a row that was read;
-//! columns of the key are set only where a row has no others (`moved`).
+//! columns of the key are set only where a row has no others (`moved`). RETURNING has the rows found
+//! by a query, which gives what it tells of them, too.
 //! Values that are made from stored ones are refused, unless the session says
 //! `lazybase.read_modify_write = on` and accepts that updates of others can be lost.
 
@@ -25,8 +26,9 @@ use super::insert::{column, has_subquery, id_is_given_out, key_is_set};
 use super::matches::{FirstOfKeys, order_of_all};
 use super::moved::{Moved, can_move};
 use super::places::at_value;
+use super::returning::found::{FoundColumns, Telling, Wanted};
 use super::sink::Sink;
-use crate::answer::AnswerStream;
+use crate::answer::{AnswerStream, Definitions};
 use crate::cast::{Place, checked_cells, place, to_column};
 use crate::catalog::definition_in;
 use crate::changes::repeated;
@@ -55,7 +57,7 @@ pub(crate) async fn update(
     let mut set: Vec<(usize, Expr)> = Vec::with_capacity(update.assignments.len());
     // A row that may not be read is not met: only a query can tell.
     let hides_rows = session.gate_now().hides_rows(&table);
-    let mut needs_query = !update.rows.is_of_table() || hides_rows;
+    let mut needs_query = !update.rows.is_of_table() || hides_rows || update.returning.is_some();
     for (name, value) in update.assignments {
         let at = column(&table, &name)?;
         if table.key_indices().contains(&at) {
@@ -91,21 +93,18 @@ pub(crate) async fn update(
         true => generated_columns(session, &table, &set)?,
         false => Vec::new(),
     };
-    let rows = match named {
+    let (rows, told) = match named {
         Some(keys) => {
-            let rows = keys.encoded.len();
+            let rows = keys.encoded.len() as u64;
             let new = looked_up(update.rows.selection.as_ref());
             let (keys, values, mentioned) = blind_values(session, &table, &keys, &new, &set)?;
             check_set(session, &table, &values).await?;
             sink.update(&table, &keys, &values, &generated, mentioned)
                 .await?;
-            rows as u64
+            (rows, None)
         }
         None => {
-            let found = Found {
-                table: &table,
-                rows: update.rows,
-            };
+            let found = Found::of(session, &table, update.rows, update.returning, &sink)?;
             let set = Assigned {
                 set: &set,
                 generated: &generated,
@@ -114,7 +113,14 @@ pub(crate) async fn update(
         }
     };
     let token = sink.finish(session).await?;
-    Ok(AnswerStream::done(format!("UPDATE {rows}"), rows).with_token(token))
+    Ok(answer(format!("UPDATE {rows}"), rows, told).with_token(token))
+}
+
+fn answer(tag: String, rows: u64, told: Option<Box<Telling>>) -> AnswerStream {
+    match told {
+        Some(told) => told.answer(tag, rows),
+        None => AnswerStream::done(tag, rows),
+    }
 }
 
 /// The keys that a predicate names, and of which a row can be there.
@@ -134,36 +140,55 @@ pub(crate) async fn delete(
     let mut sink = Sink::of(session);
     sink.permit(Privilege::Delete, &table, &[])?;
     check_read(session, &table, changed.called(), changed.selection.iter())?;
-    let needs_query = !changed.is_of_table() || session.gate_now().hides_rows(&table);
+    let hides_rows = session.gate_now().hides_rows(&table);
+    let needs_query = !changed.is_of_table() || hides_rows || delete.returning.is_some();
     let named = match &changed.selection {
         Some(predicate) if !needs_query => taken_keys(predicate, &table, changed.called())?,
         _ => None,
     };
-    let rows = match named {
+    let (rows, told) = match named {
         Some(keys) => {
             let new = looked_up(changed.selection.as_ref());
             let is_new = |id: i64| new.contains(&id);
             delete_keys(session, &table, &keys.columns, is_new, &mut sink).await?;
-            keys.encoded.len() as u64
+            (keys.encoded.len() as u64, None)
         }
         None => {
-            let found = Found {
-                table: &table,
-                rows: changed,
-            };
-            let mut rows = 0;
-            let mut batches = ours(found.open(session, Vec::new(), sql).await?.rows, sql);
-            while let Some(batch) = batches.next().await {
-                let batch = batch?;
-                let keys = stored_keys(&table, batch.columns(), rows + 1)?;
-                delete_keys(session, &table, &keys, |_| true, &mut sink).await?;
-                rows += batch.num_rows() as u64;
-            }
-            rows
+            let found = Found::of(session, &table, changed, delete.returning, &sink)?;
+            delete_found(session, found, &mut sink, sql).await?
         }
     };
     let token = sink.finish(session).await?;
-    Ok(AnswerStream::done(format!("DELETE {rows}"), rows).with_token(token))
+    Ok(answer(format!("DELETE {rows}"), rows, told).with_token(token))
+}
+
+async fn delete_found(
+    session: &Arc<Shared>,
+    found: Found<'_>,
+    sink: &mut Sink,
+    sql: &str,
+) -> Result<Changed> {
+    let table = found.table;
+    let constants = session.constants();
+    let key_columns = table.key_indices().len();
+    let repeats = found.may_repeat() && found.wanted.is_some();
+    let mut firsts = repeats.then(|| FirstOfKeys::new(key_columns));
+    let (opened, mut told) = found.open(session, Vec::new(), &[], sql).await?;
+    let mut rows = 0;
+    let mut batches = ours(opened.rows, sql);
+    while let Some(batch) = batches.next().await {
+        let mut batch = batch?;
+        if let Some(firsts) = &mut firsts {
+            batch = firsts.take(batch)?;
+        }
+        let keys = stored_keys(table, &batch.columns()[..key_columns], rows + 1)?;
+        if let Some(told) = &mut told {
+            told.take(&constants, &batch, &[])?;
+        }
+        delete_keys(session, table, &keys, |_| true, sink).await?;
+        rows += batch.num_rows() as u64;
+    }
+    Ok((rows, told))
 }
 
 /// Deletes the rows of keys that were found, or named.
@@ -355,21 +380,56 @@ async fn check_set(session: &Shared, table: &Table, set: &[(usize, ArrayRef)]) -
     Box::pin(check_cells(session.instance(), table, cells)).await
 }
 
+/// How many rows were changed, and what is told of them.
+type Changed = (u64, Option<Box<Telling>>);
+
 /// The rows that a predicate finds.
 struct Found<'f> {
     table: &'f Arc<Table>,
     rows: ChangedRows,
+    /// What RETURNING tells of them.
+    wanted: Option<Box<Wanted>>,
 }
 
-impl Found<'_> {
+impl<'f> Found<'f> {
+    /// Rows of a table of which `returning` tells.
+    ///
+    /// # Errors
+    /// As [`Wanted::of`], and `Invalid` (0A000) under a producer's number.
+    fn of(
+        session: &Shared,
+        table: &'f Arc<Table>,
+        rows: ChangedRows,
+        returning: Option<Vec<SelectItem>>,
+        sink: &Sink,
+    ) -> Result<Found<'f>> {
+        let wanted = match &returning {
+            None => None,
+            Some(_) if sink.is_numbered() => return Err(found_before()),
+            Some(items) => Some(Box::new(Wanted::of(session, table, &rows, items)?)),
+        };
+        Ok(Found {
+            table,
+            rows,
+            wanted,
+        })
+    }
+
     /// Whether a row may match several of other tables.
     fn may_repeat(&self) -> bool {
         !self.rows.from.is_empty()
     }
 
-    /// Begins the query that gives the keys of the rows, then `values`: those of one key one behind
-    /// the other, and one alone where there are no values.
-    async fn open(self, session: &Arc<Shared>, values: Vec<Expr>, sql: &str) -> Result<Opened> {
+    /// Begins the query that gives the keys of the rows, then `values` of the columns `set`, then
+    /// what is wanted of them: those of one key one behind the other, and one alone where there is
+    /// nothing but keys. With it comes what tells of its rows.
+    async fn open(
+        self,
+        session: &Arc<Shared>,
+        values: Vec<Expr>,
+        set: &[usize],
+        sql: &str,
+    ) -> Result<(Opened, Option<Box<Telling>>)> {
         let mut items: Vec<SelectItem> = Vec::new();
         for (place, at) in self.table.key_indices().into_iter().enumerate() {
             let parts = [self.rows.called(), &self.table.columns[at].name];
@@ -380,7 +440,8 @@ impl Found<'_> {
             });
         }
         // Where the table is read once, and for nothing else, its key is shown to nobody.
-        let asked = values.iter().chain(&self.rows.selection);
+        let told = self.wanted.iter().flat_map(|wanted| wanted.exprs());
+        let asked = values.iter().chain(&self.rows.selection).chain(told);
         let alone = self.rows.is_of_table() && !asked.clone().any(has_subquery);
         let keys = self.table.key_indices().into_iter();
         let meets_ids = |expr: &mut Expr| only_meets_ids(expr, self.table, self.rows.called());
@@ -395,9 +456,15 @@ impl Found<'_> {
         };
         let name = self.rows.table.clone();
         // A row that several of other tables match is one, with the values of one of them.
-        let (repeats, has_values) = (self.may_repeat(), !values.is_empty());
+        let repeats = self.may_repeat();
+        let has_values = !values.is_empty() || self.wanted.is_some();
         items.extend(set_items(values));
-        let order = (repeats && has_values).then(|| order_of_all(items.len()));
+        let (before, mut ordered) = (items.len(), items.len());
+        if let Some(wanted) = &self.wanted {
+            ordered += wanted.named();
+            items.extend(wanted.select_items());
+        }
+        let order = (repeats && has_values).then(|| order_of_all(ordered));
         let mut query = query(self.rows, items, repeats && !has_values)?;
         query.order_by = order;
         let statement = Statement::Query(query);
@@ -418,7 +485,21 @@ impl Found<'_> {
             let fact = format!("{name:?} was the name of another table there");
             return Err(altered(self.table, fact));
         }
-        read::run(session, statement, Some(snapshot), Some(target), sql).await
+        let definitions = Definitions::of(&tables, Some(&snapshot))?;
+        let opened = read::run(session, statement, Some(snapshot), Some(target), sql).await?;
+        let Some(wanted) = self.wanted else {
+            return Ok((opened, None));
+        };
+        let schema = opened.rows.schema();
+        let columns = FoundColumns {
+            schema: &schema,
+            origins: &opened.origins,
+            before,
+            shows_key: self.table.hidden_key,
+            definitions,
+        };
+        let told = wanted.telling(session, columns, set)?;
+        Ok((opened, Some(Box::new(told))))
     }
 }
 
@@ -437,6 +518,12 @@ fn check_names(table: &Table, then: &Table) -> Result<()> {
     Ok(())
 }
 
+fn found_before() -> Error {
+    unsupported("RETURNING of UPDATE and DELETE is not supported under a producer's number")
+        .with_detail("of a batch that was there already it would tell the rows that are left")
+        .with_hint("SELECT the rows before the write, or write without a number")
+}
+
 fn altered(table: &Table, fact: String) -> Error {
     Error::conflict(format!(
         "table {:?} was altered after the transaction's snapshot",
@@ -452,6 +539,14 @@ fn altered(table: &Table, fact: String) -> Error {
 pub(crate) fn rows_of(rows: ChangedRows, values: Vec<Expr>) -> Result<Box<Query>> {
     let mut items = vec![SelectItem::Wildcard(WildcardAdditionalOptions::default())];
     items.extend(set_items(values));
+    query(rows, items, false)
+}
+
+/// The query that finds what RETURNING tells of the rows of an UPDATE or DELETE, behind one column
+/// more: for its columns.
+pub(crate) fn told_of(rows: ChangedRows, wanted: &Wanted) -> Result<Box<Query>> {
+    let mut items: Vec<SelectItem> = set_items(vec![Expr::value(Value::Null)]).collect();
+    items.extend(wanted.select_items());
     query(rows, items, false)
 }
 
@@ -491,7 +586,7 @@ async fn update_found(
     assigned: Assigned<'_>,
     sink: &mut Sink,
     sql: &str,
-) -> Result<u64> {
+) -> Result<Changed> {
     let (table, set) = (found.table, assigned.set);
     let defaults = Defaults::of(table)?;
     let constants = session.constants();
@@ -500,12 +595,14 @@ async fn update_found(
     let exprs = set.iter().map(|(_, expr)| expr).filter(|expr| asked(expr));
     let key_columns = table.key_indices().len();
     let mut firsts = found.may_repeat().then(|| FirstOfKeys::new(key_columns));
-    let opened = found.open(session, exprs.cloned().collect(), sql).await?;
+    let columns: Vec<usize> = set.iter().map(|(at, _)| *at).collect();
+    let asked = exprs.cloned().collect();
+    let (opened, mut told) = found.open(session, asked, &columns, sql).await?;
     let visible = session.visible();
     let mut rows = 0_u64;
     let key = table.key_indices();
     // Of such a table the key alone can be set.
-    let mut moved = match set.iter().any(|(at, _)| key.contains(at)) {
+    let mut moved = match columns.iter().any(|at| key.contains(at)) {
         true => Some(Moved::of(table)?),
         false => None,
     };
@@ -539,6 +636,9 @@ async fn update_found(
             let new = checked_cells(new, moved.is_some(), &place);
             values.push((*at, new.map_err(|error| at_value(error, expr))?));
         }
+        if let Some(told) = &mut told {
+            told.take(&constants, &batch, &values)?;
+        }
         if let Some(moved) = &mut moved {
             moved.take(sink, &keys, &values).await?;
         } else {
@@ -555,7 +655,7 @@ async fn update_found(
         }
         moved.finish(sink).await?;
     }
-    Ok(rows)
+    Ok((rows, told))
 }
 
 /// Keys of a query's rows as they are stored.

@@ -1,6 +1,6 @@
 //! RETURNING of an INSERT: expressions over the rows as they are written. Nothing is read for it:
 //! only rows that replace what is stored have it, and only of columns whose values the statement
-//! knows.
+//! knows. That of UPDATE and DELETE, whose rows a query finds, is in `found`.
 //!
 //! ```text
 //!   RETURNING *, a + 1   ->  the columns that it names: asked for at the gate, shown as it says
@@ -34,9 +34,11 @@ use crate::hidden::names_hidden;
 use crate::origins::Origin;
 use crate::parse::{Insert, SCHEMA, folded, unsupported};
 use crate::planner::column_names;
-use crate::scan::Shape;
+use crate::scan::{Shape, of_its_size};
 use crate::session::Shared;
 use crate::walk::visit_expressions;
+
+pub(crate) mod found;
 
 /// What an INSERT tells of the rows that it writes.
 pub(crate) struct Returning {
@@ -48,11 +50,41 @@ pub(crate) struct Returning {
     stored: Vec<usize>,
     /// The same columns as the expressions name them.
     names: DFSchema,
-    /// What the rows that are told look like.
+    told: Waiting,
+}
+
+/// Rows that are told once those that they tell of are kept.
+struct Waiting {
     schema: SchemaRef,
     rows: Vec<RecordBatch>,
     /// The memory that they take.
     held: MemoryReservation,
+}
+
+impl Waiting {
+    fn new(session: &Shared, schema: SchemaRef) -> Waiting {
+        Waiting {
+            schema,
+            rows: Vec::new(),
+            held: session.reserve("the rows of RETURNING"),
+        }
+    }
+
+    /// # Errors
+    /// `Unavailable` (53200) for more rows than there is memory for.
+    fn push(&mut self, columns: Vec<ArrayRef>, rows: usize) -> Result<()> {
+        let told = of_its_size(batch(&self.schema, columns, rows)?);
+        let told = told.map_err(|error| from_datafusion(&error, ""))?;
+        self.held
+            .try_grow(get_record_batch_memory_size(&told))
+            .map_err(|error| from_datafusion(&error, ""))?;
+        self.rows.push(told);
+        Ok(())
+    }
+
+    fn answer(self, tag: String, written: u64) -> AnswerStream {
+        AnswerStream::returned(self.schema, self.rows, self.held, tag, written)
+    }
 }
 
 /// One column of what is told.
@@ -88,7 +120,7 @@ pub(crate) fn columns(session: &Shared, insert: Insert) -> Result<Option<Columns
     Ok(Some(Columns {
         definitions: returning.definitions(),
         origins: returning.origins(),
-        schema: returning.schema,
+        schema: returning.told.schema,
     }))
 }
 
@@ -106,17 +138,20 @@ impl Returning {
         conflict: &Conflict,
     ) -> Result<Returning> {
         check_conflict(table, conflict)?;
+        let called = alias.unwrap_or(&table.name);
         let mut reader = Reader {
-            session,
-            table,
-            called: alias.unwrap_or(&table.name),
+            names: Names {
+                session,
+                table,
+                called,
+            },
             items: Vec::new(),
             used: BTreeSet::new(),
         };
         for item in items {
             reader.read(item)?;
         }
-        let called = TableReference::bare(reader.called);
+        let called = TableReference::bare(called);
         let used: Vec<usize> = reader.used.into_iter().collect();
         check_columns(table, &used)?;
         let gate = session.gate_now();
@@ -136,15 +171,13 @@ impl Returning {
                 false => shape.stored_projection(),
             },
             names,
-            schema: Arc::new(Schema::empty()),
-            rows: Vec::new(),
-            held: session.reserve("the rows of RETURNING"),
+            told: Waiting::new(session, Arc::new(Schema::empty())),
             shape,
         };
         // The types of the expressions are those of their values.
         let none = RecordBatch::new_empty(Arc::clone(&returning.shape.schema));
         let values = returning.values(&session.constants(), &none)?;
-        returning.schema = returning.schema_of(&values);
+        returning.told.schema = returning.schema_of(&values);
         Ok(returning)
     }
 
@@ -166,7 +199,9 @@ impl Returning {
         if let Some(at) = named.find(|at| generated.contains(at)) {
             return Err(not_known(&self.table.columns[*at].name));
         }
-        self.check_numbers(columns)?;
+        for at in &self.shape.projection {
+            check_numbers(&self.table, *at, &columns[*at])?;
+        }
         let fields = self.stored.iter().map(|at| {
             let name = &self.table.columns[*at].name;
             Field::new(name, columns[*at].data_type().clone(), true)
@@ -177,20 +212,14 @@ impl Returning {
         let shown = self.shape.show(&stored);
         let shown = shown.map_err(|error| from_datafusion(&error, ""))?;
         let values = self.values(constants, &shown)?;
-        let told = batch(&self.schema, values, shown.num_rows())?;
-        self.held
-            .try_grow(get_record_batch_memory_size(&told))
-            .map_err(|error| from_datafusion(&error, ""))?;
-        self.rows.push(told);
-        Ok(())
+        self.told.push(values, shown.num_rows())
     }
 
     /// The answer, once the rows are kept; `written` of them were given.
     pub(crate) fn answer(self, tag: String, written: u64) -> AnswerStream {
         let (definitions, origins) = (self.definitions(), self.origins());
-        AnswerStream::returned(self.schema, self.rows, self.held, tag, written)
-            .with_definitions(definitions)
-            .with_origins(origins)
+        let answer = self.told.answer(tag, written);
+        answer.with_definitions(definitions).with_origins(origins)
     }
 
     /// What is told of rows.
@@ -231,20 +260,18 @@ impl Returning {
         };
         self.items.iter().map(of_item).collect()
     }
+}
 
-    /// Refuses IDs of natural keys, which stand for places of keys until they have numbers.
-    fn check_numbers(&self, columns: &[ArrayRef]) -> Result<()> {
-        for at in &self.shape.projection {
-            let column = &self.table.columns[*at];
-            if column.id_key.is_none() {
-                continue;
-            }
-            let ids = columns[*at].as_primitive::<Int64Type>();
-            if ids.iter().flatten().any(|id| id < 0) {
-                return Err(no_number(&column.name));
-            }
-        }
-        Ok(())
+/// Refuses IDs of natural keys, which stand for places of keys until they have numbers.
+fn check_numbers(table: &Table, at: usize, values: &ArrayRef) -> Result<()> {
+    let column = &table.columns[at];
+    if column.id_key.is_none() {
+        return Ok(());
+    }
+    let ids = values.as_primitive::<Int64Type>();
+    match ids.iter().flatten().any(|id| id < 0) {
+        true => Err(no_number(&column.name)),
+        false => Ok(()),
     }
 }
 
@@ -312,10 +339,7 @@ fn not_known(column: &str) -> Error {
 
 /// Reads the items of RETURNING.
 struct Reader<'r> {
-    session: &'r Shared,
-    table: &'r Table,
-    /// What the statement calls the table.
-    called: &'r str,
+    names: Names<'r>,
     items: Vec<Item>,
     /// The columns that they name.
     used: BTreeSet<usize>,
@@ -324,20 +348,18 @@ struct Reader<'r> {
 impl Reader<'_> {
     fn read(&mut self, item: &SelectItem) -> Result<()> {
         let (expr, name) = match item {
-            SelectItem::UnnamedExpr(expr) => (expr, column_names::of(expr)),
-            SelectItem::ExprWithAlias { expr, alias } => (expr, folded(alias)),
             SelectItem::Wildcard(options) => return self.all(options),
-            SelectItem::QualifiedWildcard(
-                SelectItemQualifiedWildcardKind::ObjectName(name),
-                options,
-            ) => {
-                self.check_called(name)?;
-                return self.all(options);
+            SelectItem::QualifiedWildcard(kind, options) => {
+                let name = called_in(kind, item)?;
+                return match self.names.is_called(name) {
+                    true => self.all(options),
+                    false => Err(no_entry(name)),
+                };
             }
-            other => return Err(odd(other)),
+            item => value_of(item)?,
         };
         self.look(expr)?;
-        let told = match self.column(expr) {
+        let told = match self.names.column(expr) {
             Some(at) => Told::Column(at),
             None => Told::Computed(Box::new(expr.clone())),
         };
@@ -347,48 +369,85 @@ impl Reader<'_> {
 
     /// Adds all columns that the table shows.
     fn all(&mut self, options: &WildcardAdditionalOptions) -> Result<()> {
-        if *options != WildcardAdditionalOptions::default() {
-            return Err(odd(&format!("*{options}")));
-        }
-        let shown = 0..self.table.visible_columns();
+        check_plain(options)?;
+        let table = self.names.table;
+        let shown = 0..table.visible_columns();
         self.used.extend(shown.clone());
         self.items.extend(shown.map(|at| Item {
-            name: self.table.columns[at].name.clone(),
+            name: table.columns[at].name.clone(),
             told: Told::Column(at),
         }));
         Ok(())
     }
 
-    /// Whether the name before `.*` is the table's.
-    fn check_called(&self, name: &ObjectName) -> Result<()> {
-        let last = name.0.last().and_then(|part| part.as_ident());
-        match last.is_some_and(|last| folded(last) == self.called) {
-            true => Ok(()),
-            false => {
-                let message = format!("missing FROM-clause entry for table \"{name}\"");
-                Err(Error::not_found(message).with_sqlstate("42P01"))
-            }
-        }
-    }
-
     /// Notes the columns that an expression names.
     fn look(&mut self, expr: &Expr) -> Result<()> {
-        let mut named = Vec::new();
+        self.names.check(expr)?;
         let looked = visit_expressions(expr, |part| {
-            named.extend(self.first_column(part));
-            match self.check(part) {
-                Ok(()) => ControlFlow::Continue(()),
-                Err(error) => ControlFlow::Break(error),
-            }
+            self.used.extend(self.names.first_column(part));
+            ControlFlow::<()>::Continue(())
         });
-        self.used.extend(named);
+        debug_assert!(looked.is_continue(), "nothing ends the visit");
+        Ok(())
+    }
+}
+
+/// An item that is one value, and its name.
+fn value_of(item: &SelectItem) -> Result<(&Expr, String)> {
+    match item {
+        SelectItem::UnnamedExpr(expr) => Ok((expr, column_names::of(expr))),
+        SelectItem::ExprWithAlias { expr, alias } => Ok((expr, folded(alias))),
+        other => Err(odd(other)),
+    }
+}
+
+/// The name before `.*`.
+fn called_in<'i>(
+    kind: &'i SelectItemQualifiedWildcardKind,
+    item: &SelectItem,
+) -> Result<&'i ObjectName> {
+    match kind {
+        SelectItemQualifiedWildcardKind::ObjectName(name) => Ok(name),
+        SelectItemQualifiedWildcardKind::Expr(_) => Err(odd(item)),
+    }
+}
+
+/// Refuses what may stand behind `*` elsewhere.
+fn check_plain(options: &WildcardAdditionalOptions) -> Result<()> {
+    match *options == WildcardAdditionalOptions::default() {
+        true => Ok(()),
+        false => Err(odd(&format!("*{options}"))),
+    }
+}
+
+/// What names mean in RETURNING.
+struct Names<'r> {
+    session: &'r Shared,
+    table: &'r Table,
+    /// What the statement calls the table.
+    called: &'r str,
+}
+
+impl Names<'_> {
+    /// Whether a name, as it stands before `.*`, is the table's.
+    fn is_called(&self, name: &ObjectName) -> bool {
+        let last = name.0.last().and_then(|part| part.as_ident());
+        last.is_some_and(|last| folded(last) == self.called)
+    }
+
+    /// Refuses expressions that are none of one row.
+    fn check(&self, expr: &Expr) -> Result<()> {
+        let looked = visit_expressions(expr, |part| match self.check_part(part) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        });
         match looked {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(error) => Err(error),
         }
     }
 
-    fn check(&self, part: &Expr) -> Result<()> {
+    fn check_part(&self, part: &Expr) -> Result<()> {
         match part {
             Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => {
                 Err(unsupported("a subquery in RETURNING is not supported")
@@ -432,6 +491,11 @@ impl Reader<'_> {
             Expr::CompoundIdentifier(parts) => self.within(parts).first()?,
             _ => return None,
         };
+        self.shown(name)
+    }
+
+    /// The column of a name.
+    fn shown(&self, name: &Ident) -> Option<usize> {
         let at = self.table.column_index(&folded(name))?;
         (at < self.table.visible_columns()).then_some(at)
     }
@@ -448,6 +512,11 @@ impl Reader<'_> {
             parts => parts,
         }
     }
+}
+
+fn no_entry(name: &ObjectName) -> Error {
+    let message = format!("missing FROM-clause entry for table \"{name}\"");
+    Error::not_found(message).with_sqlstate("42P01")
 }
 
 fn odd(what: &impl std::fmt::Display) -> Error {

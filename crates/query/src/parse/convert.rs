@@ -75,12 +75,16 @@ impl ChangedRows {
 pub(crate) struct Update {
     pub(crate) rows: ChangedRows,
     pub(crate) assignments: Vec<(String, Expr)>,
+    /// What is told of the rows.
+    pub(crate) returning: Option<Vec<SelectItem>>,
 }
 
 /// DELETE FROM.
 #[derive(Debug, Clone)]
 pub(crate) struct Delete {
     pub(crate) rows: ChangedRows,
+    /// What is told of the rows.
+    pub(crate) returning: Option<Vec<SelectItem>>,
 }
 
 /// What COPY TO writes.
@@ -401,9 +405,6 @@ fn assignments(given: Vec<Assignment>) -> Result<Vec<(String, Expr)>> {
 }
 
 fn update(update: ast::Update, with: Option<With>) -> Result<Update> {
-    if update.returning.is_some() {
-        return Err(returning());
-    }
     if update.limit.is_some() || !update.order_by.is_empty() || update.or.is_some() {
         return Err(unsupported(
             "UPDATE with ORDER BY, LIMIT or OR is not supported",
@@ -425,13 +426,11 @@ fn update(update: ast::Update, with: Option<With>) -> Result<Update> {
             from,
             selection: update.selection,
         },
+        returning: update.returning,
     })
 }
 
 fn delete(delete: ast::Delete, with: Option<With>) -> Result<Delete> {
-    if delete.returning.is_some() {
-        return Err(returning());
-    }
     if !delete.tables.is_empty() || !delete.order_by.is_empty() || delete.limit.is_some() {
         return Err(
             unsupported("DELETE with ORDER BY or LIMIT is not supported")
@@ -458,6 +457,7 @@ fn delete(delete: ast::Delete, with: Option<With>) -> Result<Delete> {
             from,
             selection: delete.selection,
         },
+        returning: delete.returning,
     })
 }
 
@@ -484,12 +484,6 @@ fn is_no_query(with: Option<&With>, table: &str) -> Result<()> {
         .with_sqlstate("42P01")),
         false => Ok(()),
     }
-}
-
-fn returning() -> Error {
-    unsupported("RETURNING of UPDATE and DELETE is not supported")
-        .with_detail("writes are blind: they never read the stored row")
-        .with_hint("SELECT the rows after the write; a session always sees its own writes")
 }
 
 fn begin(modes: &[TransactionMode]) -> Result<Statement> {

@@ -262,6 +262,9 @@ impl Plan<'_> {
     }
 
     fn update(&self, update: Update) -> Result<Option<AtOnce>> {
+        if update.returning.is_some() {
+            return Ok(None);
+        }
         let table = self.session.table(&update.rows.table)?;
         let Some(keys) = self.changed_keys(&update.rows, &table) else {
             return Ok(None);
@@ -287,6 +290,9 @@ impl Plan<'_> {
     }
 
     fn delete(&self, delete: Delete) -> Result<Option<AtOnce>> {
+        if delete.returning.is_some() {
+            return Ok(None);
+        }
         let table = self.session.table(&delete.rows.table)?;
         let keys = self.changed_keys(&delete.rows, &table);
         Ok(keys.map(|keys| AtOnce::Delete { table, keys }))
