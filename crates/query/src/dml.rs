@@ -8,7 +8,7 @@
 //!   matches  UPDATE ... FROM other           -> of the rows that match one key, the first
 //!   moved    SET of the key, where it is all -> deletes of the keys found, rows of the new ones
 //!   sink     one batch a statement, or the transaction's buffer
-//!   returning  what an INSERT tells of its rows, once they are kept
+//!   returning  what is told of rows, once they are kept: as they are written, or as found
 //!   places   constants that are no values    -> where they stand in the text
 //! ```
 

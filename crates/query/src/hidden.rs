@@ -442,7 +442,8 @@ impl Joined {
     }
 }
 
-fn constraint(join: &JoinOperator) -> Option<&JoinConstraint> {
+/// What a join says of the rows that meet.
+pub(crate) fn constraint(join: &JoinOperator) -> Option<&JoinConstraint> {
     use JoinOperator as J;
     match join {
         J::Join(on)

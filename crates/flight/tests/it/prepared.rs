@@ -275,5 +275,14 @@ async fn an_insert_tells_the_row_that_is_bound() {
     let written = update(&mut client, insert, rows([ints([8, 9])])).await;
     assert_eq!(written.unwrap(), 2);
     assert_eq!(served.read("SELECT count(*) FROM t").await, "3");
+    // So with rows that are found: here nothing is done at once.
+    let delete = "DELETE FROM t WHERE k = $1 RETURNING v, k";
+    let mut put = prepare(&mut client, delete).await;
+    put.set_parameters(rows([ints([7])])).unwrap();
+    let info = put.execute().await.unwrap();
+    assert_eq!(fetch(&mut client, &info).await.unwrap().text(), "new 7");
+    let written = update(&mut client, delete, rows([ints([8, 1, 9])])).await;
+    assert_eq!(written.unwrap(), 2);
+    assert_eq!(served.read("SELECT count(*) FROM t").await, "0");
     served.stop().await;
 }

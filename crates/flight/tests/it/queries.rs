@@ -112,6 +112,42 @@ async fn an_insert_that_tells_its_rows_is_run_when_they_are_fetched() {
     served.stop().await;
 }
 
+#[tokio::test]
+async fn changes_that_tell_their_rows_are_run_when_they_are_fetched() {
+    let served = Served::start().await;
+    served
+        .sql("CREATE TABLE t (k BIGINT PRIMARY KEY, v TEXT); INSERT INTO t VALUES (1, 'a')")
+        .await;
+    let mut client = served.client().await;
+    let held = "SELECT coalesce(max(v), 'none') FROM t";
+    for (sql, before, told, tag, after) in [
+        (
+            "UPDATE t SET v = 'b' WHERE k = 1 RETURNING v, k + 1",
+            "a",
+            "b 2",
+            "UPDATE 1",
+            "b",
+        ),
+        (
+            "DELETE FROM t WHERE k = 1 RETURNING v, k",
+            "b",
+            "b 1",
+            "DELETE 1",
+            "none",
+        ),
+    ] {
+        let info = client.execute(sql.to_owned(), None).await.unwrap();
+        let schema = info.clone().try_decode_schema().unwrap();
+        assert_eq!(schema.field(0).name(), "v");
+        assert_eq!(served.read(held).await, before, "{sql}");
+        let got = fetch_raw(&mut client, &info).await.unwrap();
+        assert_eq!(got.text(), told, "{sql}");
+        assert_eq!(got.answer()["tag"], tag);
+        assert_eq!(served.read(held).await, after, "{sql}");
+    }
+    served.stop().await;
+}
+
 /// Rows that can't be told as they were described are not written.
 #[tokio::test]
 async fn an_insert_whose_columns_changed_writes_nothing() {

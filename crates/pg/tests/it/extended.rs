@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use futures::{StreamExt, TryStreamExt, pin_mut};
+use tokio_postgres::Statement;
 use tokio_postgres::types::{ToSql, Type};
 
 use crate::raw::Raw;
-use crate::served::{ENDLESS, Served, count, sqlstate};
+use crate::served::{ENDLESS, Served, cells, count, sqlstate};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn parameters_get_the_types_of_their_columns() {
@@ -145,6 +146,136 @@ async fn an_insert_tells_its_rows() {
     let told = raw.run("INSERT INTO t (k) VALUES (3), (4) RETURNING k");
     let told = told.sync().ready().await;
     assert_eq!(told.tags(), ["INSERT 0 2"], "{told:?}");
+    served.stop().await;
+}
+
+/// Rows to change, and what to change them by.
+const CHANGED: &str = "CREATE TABLE t (k INT PRIMARY KEY, v TEXT, u UUID, d DECIMAL(8, 2));
+    CREATE TABLE o (id BIGINT PRIMARY KEY, k INT, n INT);
+    INSERT INTO t (k, v, d) VALUES (1, 'one', 1), (2, 'two', 2), (3, 'three', 3);
+    INSERT INTO o VALUES (10, 1, 7), (20, 2, 8)";
+
+/// The columns that a statement tells, each as `name type`.
+fn columns_of(statement: &Statement) -> Vec<String> {
+    let columns = statement.columns().iter();
+    let columns = columns.map(|told| format!("{} {}", told.name(), told.type_()));
+    columns.collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_update_tells_its_rows() {
+    let served = Served::with(CHANGED).await;
+    let client = served.client().await;
+    let update = "UPDATE t SET v = $2 WHERE k = $1 RETURNING *, k + 1 AS sum, v AS said";
+    let update = client.prepare(update).await.unwrap();
+    assert_eq!(update.params(), [Type::INT4, Type::TEXT]);
+    let wanted = [
+        "k int4",
+        "v text",
+        "u uuid",
+        "d numeric",
+        "sum int8",
+        "said text",
+    ];
+    assert_eq!(columns_of(&update), wanted);
+    // The columns are those of the table, as clients know it.
+    let tables = update.columns().iter().map(|told| told.table_oid());
+    let tables: Vec<Option<u32>> = tables.collect();
+    assert!(tables[0].is_some() && tables[0] == tables[1] && tables[4].is_none());
+    // Nothing has run yet.
+    let first = "SELECT v FROM t WHERE k = 1";
+    assert_eq!(cells(&client, first).await, [["one"]]);
+    let told = client.query_one(&update, &[&1_i32, &"uno"]).await.unwrap();
+    assert_eq!((told.get::<_, i32>(0), told.get::<_, i64>(4)), (1, 2));
+    assert_eq!(told.get::<_, &str>(5), "uno");
+    let none = client.query_opt(&update, &[&9_i32, &"nine"]).await.unwrap();
+    assert!(none.is_none());
+    assert_eq!(client.execute(&update, &[&2_i32, &"dos"]).await.unwrap(), 1);
+
+    let joined = "UPDATE t SET d = o.n FROM o WHERE o.k = t.k RETURNING t.k, d, o.*, id + n";
+    let joined = client.prepare(joined).await.unwrap();
+    let wanted = [
+        "k int4",
+        "d numeric",
+        "id int8",
+        "k int4",
+        "n int4",
+        "?column? int8",
+    ];
+    assert_eq!(columns_of(&joined), wanted);
+    let told = client.query(&joined, &[]).await.unwrap();
+    let ids = told.iter().map(|row| (row.get(0), row.get(2)));
+    let mut ids: Vec<(i32, i64)> = ids.collect();
+    ids.sort_unstable();
+    assert_eq!(ids, [(1, 10), (2, 20)]);
+
+    let mut raw = Raw::new(&served).await;
+    let update = raw.run("UPDATE t SET v = 'x' WHERE k > 1 RETURNING k");
+    let told = update.sync().ready().await;
+    assert_eq!(told.tags(), ["UPDATE 2"], "{told:?}");
+    assert_eq!(told.rows().len(), 2, "{told:?}");
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_delete_tells_its_rows() {
+    let served = Served::with(CHANGED).await;
+    let mut client = served.client().await;
+    let delete = "DELETE FROM t WHERE k <= $1 RETURNING v, d";
+    let delete = client.prepare(delete).await.unwrap();
+    assert_eq!(delete.params(), [Type::INT4]);
+    assert_eq!(columns_of(&delete), ["v text", "d numeric"]);
+    let told = client.query_one(&delete, &[&1_i32]).await.unwrap();
+    assert_eq!(told.get::<_, &str>(0), "one");
+    assert_eq!(count(&client, "t").await, 2);
+
+    // In pieces: the rows are deleted with the first.
+    let transaction = client.transaction().await.unwrap();
+    let portal = transaction.bind(&delete, &[&3_i32]).await.unwrap();
+    let mut seen = Vec::new();
+    for _ in 0..2 {
+        let rows = transaction.query_portal(&portal, 1).await.unwrap();
+        seen.extend(rows.iter().map(|row| row.get::<_, String>(0)));
+    }
+    seen.sort_unstable();
+    assert_eq!(seen, ["three", "two"]);
+    transaction.rollback().await.unwrap();
+    assert_eq!(count(&client, "t").await, 2);
+
+    let mut raw = Raw::new(&served).await;
+    let delete = raw.run("DELETE FROM t WHERE k = 2 RETURNING v, k");
+    let told = delete.sync().ready().await;
+    assert_eq!(told.tags(), ["DELETE 1"], "{told:?}");
+    assert_eq!(told.rows(), [["two", "2"]], "{told:?}");
+    let delete = raw.run("DELETE FROM t USING o WHERE o.k = t.k RETURNING *");
+    let told = delete.sync().ready().await;
+    assert_eq!(told.tags(), ["DELETE 0"], "{told:?}");
+    served.stop().await;
+}
+
+/// Rows that can't be told as they were described are not changed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_delete_whose_columns_changed_deletes_nothing() {
+    let served = Served::with("CREATE TABLE t (k INT); INSERT INTO t VALUES (1)").await;
+    let other = served.client().await;
+    let mut raw = Raw::new(&served).await;
+    raw.parse("s", "DELETE FROM t RETURNING *");
+    let told = raw.describe("s").sync().ready().await;
+    assert!(told.errors(b'C').is_empty(), "{told:?}");
+    let alter = "ALTER TABLE t ADD COLUMN n INT";
+    other.batch_execute(alter).await.unwrap();
+    raw.parse("n", "DELETE FROM t WHERE k = 2 RETURNING *");
+    let told = raw
+        .describe("n")
+        .bind("", "n")
+        .execute("", 0)
+        .sync()
+        .ready()
+        .await;
+    assert_eq!(told.tags(), ["DELETE 0"], "{told:?}");
+    let told = raw.bind("", "s").execute("", 0).sync().ready().await;
+    assert_eq!(told.errors(b'C'), ["0A000"], "{told:?}");
+    assert_eq!(count(&other, "t").await, 1);
     served.stop().await;
 }
 

@@ -47,6 +47,18 @@ async fn an_insert_tells_its_rows_and_counts_them() {
     assert_eq!(rows, [["new", "2"], ["new", "1"], ["3", "-"]]);
     assert_eq!(counts, [2, 1]);
     assert_eq!(count(&client, "t").await, 3);
+    let messages = client
+        .simple_query(
+            "UPDATE t SET v = 'old' WHERE k = 3 RETURNING v, k;
+             DELETE FROM t WHERE k IN (2, 9) RETURNING *;
+             DELETE FROM t WHERE k = 9 RETURNING *",
+        )
+        .await
+        .unwrap();
+    let (rows, counts) = told(&messages);
+    assert_eq!(rows, [["old", "3"], ["2", "new"]]);
+    assert_eq!(counts, [1, 1, 0]);
+    assert_eq!(count(&client, "t").await, 2);
     served.stop().await;
 }
 

@@ -2,8 +2,8 @@
 //! snapshot finds the keys.
 //!
 //! Invariant CHG-2: what is written is the key and the new values, never a row that was read;
-//! columns of the key are set only where a row has no others (`moved`). RETURNING has the rows found
-//! by a query, which gives what it tells of them, too.
+//! columns of the key are set only where a row has no others (`moved`). For RETURNING a query finds
+//! the rows, and gives what is told of them.
 //! Values that are made from stored ones are refused, unless the session says
 //! `lazybase.read_modify_write = on` and accepts that updates of others can be lost.
 
@@ -26,7 +26,8 @@ use super::insert::{column, has_subquery, id_is_given_out, key_is_set};
 use super::matches::{FirstOfKeys, order_of_all};
 use super::moved::{Moved, can_move};
 use super::places::at_value;
-use super::returning::found::{FoundColumns, Telling, Wanted};
+use super::returning::found::{FoundColumns, Telling};
+use super::returning::wanted::Wanted;
 use super::sink::Sink;
 use crate::answer::{AnswerStream, Definitions};
 use crate::cast::{Place, checked_cells, place, to_column};

@@ -1,6 +1,6 @@
 //! RETURNING of an INSERT: expressions over the rows as they are written. Nothing is read for it:
 //! only rows that replace what is stored have it, and only of columns whose values the statement
-//! knows. That of UPDATE and DELETE, whose rows a query finds, is in `found`.
+//! knows. What UPDATE and DELETE tell, whose rows a query finds, is in `wanted` and `found`.
 //!
 //! ```text
 //!   RETURNING *, a + 1   ->  the columns that it names: asked for at the gate, shown as it says
@@ -39,6 +39,7 @@ use crate::session::Shared;
 use crate::walk::visit_expressions;
 
 pub(crate) mod found;
+pub(crate) mod wanted;
 
 /// What an INSERT tells of the rows that it writes.
 pub(crate) struct Returning {

@@ -44,6 +44,51 @@ async fn an_insert_that_tells_more_than_there_is_memory_for_writes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_that_tells_more_than_there_is_memory_for_changes_nothing() {
+    let database = in_memory(Settings {
+        query_memory: 24 << 20,
+        ..Settings::default()
+    })
+    .await;
+    let session = database.session();
+    session.execute(BIG).await.unwrap();
+    for telling in [
+        "UPDATE big SET v = 'w' RETURNING concat(repeat('v', 90), k), concat(repeat('w', 90), k)",
+        "DELETE FROM big RETURNING concat(v, 'x'), concat(v, 'y')",
+    ] {
+        let refused = session.execute(telling).await.unwrap_err();
+        assert_eq!(refused.sqlstate(), "53200", "{refused:?}");
+        let same = "SELECT count(*) FROM big WHERE v <> 'w'";
+        assert_eq!(rows(&session, same).await, [["200000"]]);
+    }
+    let telling = "DELETE FROM big WHERE k > 190000 RETURNING k";
+    assert_eq!(rows(&session, telling).await.len(), 10_000);
+    let count = "SELECT count(*) FROM big";
+    assert_eq!(rows(&session, count).await, [["190000"]]);
+    database.close().await.unwrap();
+}
+
+/// Values that differ each time are told as they are kept.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_an_update_draws_is_what_it_tells() {
+    let database = in_memory(Settings::default()).await;
+    let session = database.session();
+    session
+        .execute("CREATE TABLE drawn (k INT PRIMARY KEY, r DOUBLE, d DOUBLE DEFAULT random())")
+        .await
+        .unwrap();
+    let fill = "INSERT INTO drawn (k) SELECT value FROM generate_series(1, 50) AS s (value)";
+    session.execute(fill).await.unwrap();
+    let draw = "UPDATE drawn SET r = random(), d = DEFAULT RETURNING k, r, d";
+    let mut told = rows(&session, draw).await;
+    let mut kept = rows(&session, "SELECT k, r, d FROM drawn").await;
+    told.sort();
+    kept.sort();
+    assert_eq!((told.len(), &told), (50, &kept));
+    database.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_query_past_its_memory_fails_alone() {
     let database = in_memory(Settings {
         query_memory: 24 << 20,
