@@ -81,7 +81,7 @@ mod other_names;
 mod own_orders;
 mod partial_functions;
 mod patient_joins;
-mod patterns;
+pub(crate) mod patterns;
 mod percentiles;
 mod recursive_terms;
 pub(crate) mod repeated_names;

@@ -14,6 +14,7 @@
 //! | `a LIKE ANY (ARRAY[p, q])` | `a LIKE p OR a LIKE q`; AND for ALL |
 //! | `a BETWEEN SYMMETRIC b AND c` | between them, or between `c` and `b` |
 //! | `regexp_split_to_table(x, p)` | `unnest(regexp_split_to_array(x, p))` |
+//! | `regexp_matches(x, p, f)` | `unnest(regexp_all_matches(x, p, f))` |
 //! | `string_to_table(x, s)` | `unnest(string_to_array(x, s))` |
 //! | `num_nulls(a, b)`   | how many of them `IS NULL`       |
 //!
@@ -28,6 +29,7 @@ use datafusion::sql::sqlparser::ast::{
 use super::folded;
 use crate::pg_catalog::rewrite::call;
 use crate::pg_catalog::vectors::is_vector;
+use crate::planner::patterns::ALL_MATCHES;
 
 /// Rewrites a call of one of them, in a statement that may be about the catalogue.
 pub(super) fn rewrite(expr: &mut Expr, of_catalog: bool) {
@@ -81,6 +83,9 @@ pub(super) fn rewrite(expr: &mut Expr, of_catalog: bool) {
         ("regexp_split_to_table", arguments) => {
             let parts = call("regexp_split_to_array", arguments.to_vec());
             call("unnest", vec![parts])
+        }
+        ("regexp_matches", arguments) => {
+            call("unnest", vec![call(ALL_MATCHES, arguments.to_vec())])
         }
         ("string_to_table", arguments) => {
             call("unnest", vec![call("string_to_array", arguments.to_vec())])

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   regexp_split_to_table(x, p)  ->  regexp_split_to_array(x, p)
+//!   regexp_matches(x, p, 'g')    ->  regexp_all_matches(x, p, 'g')
 //!   string_to_table(x, ',')      ->  string_to_array(x, ',')
 //! ```
 //!
@@ -11,10 +12,12 @@ use datafusion::sql::sqlparser::ast::Expr;
 
 use super::json;
 use crate::pg_catalog::rewrite::call;
+use crate::planner::patterns::ALL_MATCHES;
 
 /// The functions, and those that give the same as an array.
-const FUNCTIONS: [(&str, &str); 2] = [
+const FUNCTIONS: [(&str, &str); 3] = [
     ("regexp_split_to_table", "regexp_split_to_array"),
+    ("regexp_matches", ALL_MATCHES),
     ("string_to_table", "string_to_array"),
 ];
 

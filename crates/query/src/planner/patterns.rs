@@ -36,6 +36,8 @@ use crate::walk::visit_expressions_mut;
 const PATTERN_OF: &str = "~";
 /// The function that `substring(text FROM pattern)` becomes.
 const SUBSTRING: &str = "substring_of_pattern";
+/// The function that gives as a list what `regexp_matches` gives as rows.
+pub(crate) const ALL_MATCHES: &str = "regexp_all_matches";
 /// Expressions that each thread keeps.
 const KEPT_MAX: usize = 16;
 

@@ -39,6 +39,8 @@ pub(super) enum Gives {
     Whole,
     Truth,
     Texts,
+    /// Lists of texts.
+    Lists,
 }
 
 /// An argument of one row.
@@ -80,6 +82,7 @@ pub(super) enum Answer {
     Whole(i64),
     Truth(bool),
     Texts(Vec<Option<String>>),
+    Lists(Vec<Vec<Option<String>>>),
 }
 
 impl Answer {
@@ -88,6 +91,10 @@ impl Answer {
         match self {
             Answer::Text(text) => text.len(),
             Answer::Texts(texts) => texts.iter().flatten().map(String::len).sum(),
+            Answer::Lists(lists) => {
+                let texts = lists.iter().flatten().flatten();
+                texts.map(String::len).sum()
+            }
             Answer::Null | Answer::Whole(_) | Answer::Truth(_) => 0,
         }
     }
@@ -263,6 +270,20 @@ impl RowFunction {
                 }
                 Arc::new(lists.finish())
             }
+            Gives::Lists => {
+                let mut all = ListBuilder::new(ListBuilder::new(StringBuilder::new()));
+                for answer in answers {
+                    let Answer::Lists(lists) = answer else {
+                        all.append(false);
+                        continue;
+                    };
+                    for texts in lists {
+                        all.values().append_value(texts);
+                    }
+                    all.append(true);
+                }
+                Arc::new(all.finish())
+            }
         }
     }
 }
@@ -303,6 +324,7 @@ impl ScalarUDFImpl for OfRows {
             Gives::Whole => DataType::Int64,
             Gives::Truth => DataType::Boolean,
             Gives::Texts => DataType::new_list(DataType::Utf8, true),
+            Gives::Lists => DataType::new_list(DataType::new_list(DataType::Utf8, true), true),
         })
     }
 

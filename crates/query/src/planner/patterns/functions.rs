@@ -3,12 +3,12 @@
 use lazybase_model::{Error, Result as Checked};
 use regex::{Captures, Regex};
 
-use super::{Flags, PATTERN_OF, SUBSTRING, compiled};
+use super::{ALL_MATCHES, Flags, PATTERN_OF, SUBSTRING, compiled};
 use crate::planner::bounded::check_made;
 use crate::planner::row_functions::{Answer, Given, Gives, RowFunction, Takes, text_at, whole_at};
 
 /// All of them.
-pub(super) const ALL: [RowFunction; 9] = [
+pub(super) const ALL: [RowFunction; 10] = [
     function(PATTERN_OF, &[Takes::Text], 1, Gives::Text, |given| {
         let pattern = text_at(given, 0).unwrap_or_default();
         let written = compiled(pattern, Flags::default())?;
@@ -16,6 +16,7 @@ pub(super) const ALL: [RowFunction; 9] = [
     }),
     function(SUBSTRING, &[Takes::Text; 2], 2, Gives::Text, substring),
     function("regexp_match", &[Takes::Text; 3], 2, Gives::Texts, matched),
+    function(ALL_MATCHES, &[Takes::Text; 3], 2, Gives::Lists, all_matched),
     function("regexp_like", &[Takes::Text; 3], 2, Gives::Truth, |given| {
         let search = Search::new("regexp_like", given, 2, None)?;
         Ok(Answer::Truth(search.pattern.is_match(search.text)))
@@ -102,7 +103,7 @@ impl<'a> Search<'a> {
     fn new(name: &str, given: &[Given<'a>], flags: usize, from: Option<usize>) -> Checked<Self> {
         let letters = text_at(given, flags).unwrap_or_default();
         let flags = Flags::default().read(letters)?;
-        if flags.all && name != "regexp_replace" {
+        if flags.all && !["regexp_replace", ALL_MATCHES].contains(&name) {
             let said = format!("{name}() does not support the \"global\" option");
             return Err(Error::invalid(said)
                 .with_hint("leave out the flag g")
@@ -179,9 +180,32 @@ fn matched(given: &[Given<'_>]) -> Checked<Answer> {
     let Some(found) = search.pattern.captures(search.text) else {
         return Ok(Answer::Null);
     };
+    Ok(Answer::Texts(groups(&found)))
+}
+
+/// The groups, or the whole match where the pattern has none.
+fn groups(found: &Captures<'_>) -> Vec<Option<String>> {
     let first = usize::from(found.len() > 1);
-    let groups = (first..found.len()).map(|number| group(&found, number));
-    Ok(Answer::Texts(groups.collect()))
+    let groups = (first..found.len()).map(|number| group(found, number));
+    groups.collect()
+}
+
+/// The groups of the first match, or of all that are wanted.
+fn all_matched(given: &[Given<'_>]) -> Checked<Answer> {
+    let search = Search::new(ALL_MATCHES, given, 2, None)?;
+    let most = match search.all {
+        true => usize::MAX,
+        false => 1,
+    };
+    let (mut lists, mut made) = (Vec::new(), 0);
+    for found in search.all().take(most) {
+        let groups = groups(&found);
+        let texts = groups.iter().flatten().map(String::len);
+        made += size_of_val(groups.as_slice()) + texts.sum::<usize>();
+        check_made("regexp_matches", made)?;
+        lists.push(groups);
+    }
+    Ok(Answer::Lists(lists))
 }
 
 /// The first group, or the whole match where the pattern has none.
