@@ -1,5 +1,5 @@
-//! What RETURNING of an UPDATE or DELETE wants of the query that finds the rows: the columns that its
-//! expressions name, which are put in the places of their names.
+//! What RETURNING of an UPDATE or DELETE wants of the query that finds the rows: the columns that
+//! its expressions name, which are put in the places of their names.
 //!
 //! ```text
 //!   a + u.n, u.*   ->  items: __told_0 + __told_1, all of u
