@@ -276,6 +276,10 @@ func main() {
 			}
 		}
 	}
+	if len(os.Args) > 2 {
+		overTLS(url, os.Args[2])
+		return
+	}
 	db, err := pgx.Connect(ctx, url)
 	must(err)
 	values(db, "g_values")
