@@ -49,6 +49,7 @@ pub(crate) const DENIED: &str = "42501";
 /// A connection.
 pub(crate) struct Wire {
     client: Client,
+    place: String,
     tls: Tls,
     heard: Arc<Mutex<Vec<Notice>>>,
     in_transaction: AtomicBool,
@@ -88,7 +89,9 @@ impl Wire {
     /// # Errors
     /// `Invalid` for a URL that is none, `Unavailable` when nobody answers there.
     pub(crate) async fn connect(url: &str) -> Result<Wire> {
-        let Address { mut config, tls } = Address::read(url)?;
+        let address = Address::read(url)?;
+        let place = address.shown();
+        let Address { mut config, tls } = address;
         let mut connected = config.connect(tls.clone()).await;
         if let Err(error) = &connected
             && wants_password(error)
@@ -114,6 +117,7 @@ impl Wire {
         });
         let wire = Wire {
             client,
+            place,
             tls,
             heard,
             in_transaction: AtomicBool::new(false),
@@ -128,6 +132,11 @@ impl Wire {
             })?;
         }
         Ok(wire)
+    }
+
+    /// Who speaks to which server, for people.
+    pub(crate) fn place(&self) -> &str {
+        &self.place
     }
 
     /// Runs one statement; its rows come as a stream.

@@ -1,18 +1,20 @@
 //! `lazybase status --url`: a page about a running server, drawn again every second.
 //!
 //! Reads the system tables over the wire, and nothing else: whatever it shows, SQL shows too.
+//! Invariant PAGE-1: however the page is left, the terminal is as it was before.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, BufRead, IsTerminal, Write};
 
 use arrow::datatypes::DataType;
 use crossterm::cursor::{Hide, MoveTo, Show};
 use crossterm::queue;
 use crossterm::terminal::{
     BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate, EnterAlternateScreen,
-    LeaveAlternateScreen, size,
+    LeaveAlternateScreen, disable_raw_mode, enable_raw_mode, size,
 };
 use lazybase_model::Result;
 use serde_json::{Map, Value, json};
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::{ReportFormat, StatusArgs};
 use crate::failure;
@@ -23,6 +25,10 @@ use crate::wire::{DENIED, Wire};
 
 /// How often the page is drawn.
 const EVERY: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// What leaves the page: beside a letter Ctrl-C and Ctrl-D, of which a terminal that tells all keys
+/// makes no signals.
+const LEAVES: [u8; 4] = [b'q', b'Q', 0x03, 0x04];
 
 /// A part of the page.
 struct Section {
@@ -104,14 +110,43 @@ pub(crate) async fn run(url: &str, args: &StatusArgs) -> Result<()> {
     if args.once || !io::stdout().is_terminal() {
         return failure::write_data(&text(&wire).await?);
     }
+    let failed = |error: io::Error| failure::io("terminal", &error);
+    let mut ends = signal(SignalKind::terminate()).map_err(failed)?;
     let mut screen = Screen::open()?;
+    let hears = screen.hears;
+    // A server that does not answer keeps nobody from leaving.
+    tokio::select! {
+        ended = draw_again(&wire, &mut screen) => ended,
+        left = until_left(hears) => left,
+        _ = tokio::signal::ctrl_c() => Ok(()),
+        _ = ends.recv() => Ok(()),
+    }
+}
+
+/// Draws the page for as long as it can be had.
+async fn draw_again(wire: &Wire, screen: &mut Screen) -> Result<()> {
     loop {
-        let page = text(&wire).await?;
-        screen.draw(&format!("{url}    Ctrl-C leaves\n\n{page}"))?;
-        tokio::select! {
-            () = wall::sleep(EVERY) => {}
-            _ = tokio::signal::ctrl_c() => return Ok(()),
+        let page = text(wire).await?;
+        screen.draw(&format!("{}    q leaves\n\n{page}", wire.place()))?;
+        wall::sleep(EVERY).await;
+    }
+}
+
+/// Ends once somebody presses a key that leaves; never, where no keys are heard.
+async fn until_left(hears: bool) -> Result<()> {
+    match hears {
+        true => wall::waited_for(|| read_keys(io::stdin().lock())).await,
+        false => std::future::pending().await,
+    }
+}
+
+/// Reads keys up to one that leaves, or to the end: then the terminal is gone.
+fn read_keys(keys: impl BufRead) {
+    for key in keys.bytes() {
+        if key.is_ok_and(|key| !LEAVES.contains(&key)) {
+            continue;
         }
+        return;
     }
 }
 
@@ -207,14 +242,20 @@ fn in_words(shown: &Shown, row: &[Option<String>]) -> Vec<String> {
 }
 
 /// A screen of its own, which gives back what was there.
-struct Screen;
+struct Screen {
+    /// Whether the terminal tells every key as it is pressed, and shows none.
+    hears: bool,
+}
 
 impl Screen {
     fn open() -> Result<Screen> {
+        let screen = Screen {
+            hears: io::stdin().is_terminal() && enable_raw_mode().is_ok(),
+        };
         let mut out = io::stdout();
         let opened = queue!(out, EnterAlternateScreen, Hide).and_then(|()| out.flush());
         opened.map_err(|error| failure::io("terminal", &error))?;
-        Ok(Screen)
+        Ok(screen)
     }
 
     /// Draws as much of a page as there is room for.
@@ -241,5 +282,8 @@ impl Drop for Screen {
         let mut out = io::stdout();
         // A terminal that is gone needs nothing back.
         drop(queue!(out, Show, LeaveAlternateScreen).and_then(|()| out.flush()));
+        if self.hears {
+            drop(disable_raw_mode());
+        }
     }
 }

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use lazybase_model::{Error, Result};
 use lazybase_tls::{ClientFiles, Trust};
 use tokio_postgres::Config;
-use tokio_postgres::config::SslMode;
+use tokio_postgres::config::{Host, SslMode};
 
 use super::tls::Tls;
 
@@ -64,6 +64,23 @@ impl Address {
             config.application_name("lazybase sql");
         }
         Ok(Address { config, tls })
+    }
+
+    /// Who speaks to which server: for people, and so without a password.
+    pub(super) fn shown(&self) -> String {
+        let user = self.config.get_user().unwrap_or_default();
+        let host = match self.config.get_hosts().first() {
+            Some(Host::Tcp(name)) => name.clone(),
+            Some(Host::Unix(folder)) => folder.display().to_string(),
+            None => {
+                let first = self.config.get_hostaddrs().first();
+                first.map_or_else(String::new, ToString::to_string)
+            }
+        };
+        match self.config.get_ports().first() {
+            Some(port) => format!("{user} at {host}:{port}"),
+            None => format!("{user} at {host}"),
+        }
     }
 }
 
@@ -297,8 +314,11 @@ mod tests {
         let url = "postgresql://bob:other@h/lazybase?sslmode=disable";
         let read = Address::of(url, &variable).unwrap();
         assert_eq!(read.config.get_user(), Some("bob"));
+        assert_eq!(read.shown(), "bob at h:5432");
         assert_eq!(read.config.get_password(), Some(&b"other"[..]));
         assert_eq!(read.config.get_ssl_mode(), SslMode::Disable);
+        let read = Address::of("host=::1 port=7 user=u password=secret", &variable).unwrap();
+        assert_eq!(read.shown(), "u at ::1:7");
         let error = Address::of("postgresql://h/x?sslmode=strict", &nothing);
         assert!(error.err().unwrap().hint().unwrap().contains("verify-full"));
         for (text, said) in [

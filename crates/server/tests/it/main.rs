@@ -22,5 +22,6 @@ mod role;
 mod run;
 mod serve;
 mod server;
+mod terminal;
 mod traced;
 mod url;
