@@ -120,6 +120,37 @@ fn the_unit_of_systemd_reads_its_file() {
     assert!(unit.contains("ExecStart=/usr/local/bin/lazybase serve\n"));
 }
 
+/// What systemd does not know it passes over with a warning: a right that was to be taken away
+/// would stay.
+#[test]
+fn systemd_knows_every_line_of_the_unit() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/systemd");
+    let unit = std::fs::read_to_string(format!("{folder}/lazybase.service")).unwrap();
+    let place = Place::new();
+    // It looks whether the command is there.
+    let binary = env!("CARGO_BIN_EXE_lazybase");
+    let here = unit.replace("/usr/local/bin/lazybase", binary);
+    let file = place.file("lazybase.service", &here);
+    let verify = |file: &str| {
+        let mut verify = Command::new("systemd-analyze");
+        let output = verify.args(["verify", "--man=no", file]).output().ok()?;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        // Units of the machine itself may have faults of their own.
+        let ours = said.lines().filter(|line| line.contains(".service:"));
+        let ours = ours.filter(|line| line.contains("lazybase"));
+        Some(ours.map(str::to_owned).collect::<Vec<_>>())
+    };
+    let Some(said) = verify(&file) else {
+        eprintln!("skipped: there is no systemd-analyze on this machine");
+        return;
+    };
+    assert!(said.is_empty(), "{said:?}");
+    let other = here.replace("NoNewPrivileges", "NoNewPrivilege");
+    let file = place.file("lazybase-other.service", &other);
+    let said = verify(&file).unwrap();
+    assert!(said[0].contains("NoNewPrivilege"), "{said:?}");
+}
+
 #[test]
 fn the_configuration_is_printed_and_read_back() {
     let place = Place::new();
