@@ -1,7 +1,8 @@
-//! What clients send, as a function over bytes: for fuzzing, and for the corpus that tests read. No
-//! bytes make it panic, hang, or take memory that they do not pay for.
+//! What clients send, as functions over bytes: for fuzzing, and for the corpus that tests read. No
+//! bytes make one of them panic, hang, or take memory that they do not pay for.
 //!
-//! Reads its argument alone. Nothing else calls it.
+//! Reads its argument; calls are those of a database in memory, whose rows nobody reads or writes.
+//! Nothing else calls it.
 
 use std::panic;
 use std::sync::Once;
@@ -14,11 +15,14 @@ pub use lazybase_query::fuzz::{Target, memory};
 
 use crate::input::{Messages, command};
 
+mod calls;
 #[cfg(test)]
 mod tests;
 
+pub use calls::read_calls;
+
 /// Every target with its name, as the corpus and the binaries in `fuzz` have it.
-pub const TARGETS: [(&str, Target); 1] = [("flight", read_put)];
+pub const TARGETS: [(&str, Target); 2] = [("flight", read_put), ("calls", read_calls)];
 
 /// The messages of a DoPut, whose first is the command: of each, two bytes say how long its header
 /// is, four how long its body, both little-endian, and then these follow.

@@ -132,18 +132,21 @@ pub fn read_settings(bytes: &[u8]) {
 }
 
 /// A database with some tables.
-struct World {
-    runtime: Runtime,
-    database: Database,
+pub struct World {
+    /// Where its work is done.
+    pub runtime: Runtime,
+    /// The database, in memory.
+    pub database: Database,
 }
 
-fn world() -> Option<&'static World> {
+/// The database of this process; `None` where none can be had.
+pub fn world() -> Option<&'static World> {
     static WORLD: OnceLock<Option<World>> = OnceLock::new();
     WORLD.get_or_init(|| made().ok()).as_ref()
 }
 
-/// Planning recurses, deeper in builds that are not optimised.
-const STACK_BYTES: usize = 16 << 20;
+/// The stack of whoever plans, in bytes: planning recurses, deeper where nothing is optimised.
+pub const STACK_BYTES: usize = 16 << 20;
 
 fn made() -> Result<World> {
     let runtime = Builder::new_multi_thread()

@@ -1,13 +1,15 @@
 //! Parquet files: read a row group at a time, from any row on.
 //!
 //! A mark's hash covers the file's bytes up to the end of the row group that was being read, and
-//! the footer, so that a file with other data under an equal footer is found too.
+//! the footer, so that a file with other data under an equal footer is found too. A reader that
+//! panics over what stands in a file is an error of the file, and is thrown away with it.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
 use lazybase_model::{Error, Result};
 use lazybase_query::guard::unpanicked;
 use parquet::arrow::arrow_reader::{
@@ -15,6 +17,7 @@ use parquet::arrow::arrow_reader::{
     ParquetRecordBatchReaderBuilder,
 };
 use parquet::errors::ParquetError;
+use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 
 use super::chunk::PrefixHash;
 use super::input::{Input, shown};
@@ -59,8 +62,7 @@ impl ParquetFile {
             true => footer_hash(&mut file, length).map_err(io)?,
             false => String::new(),
         };
-        let groups = metadata.metadata().row_groups();
-        let total_rows: i64 = groups.iter().map(|group| group.num_rows()).sum();
+        let total_rows = total_rows(metadata.metadata())?;
         Ok(ParquetFile {
             file,
             length,
@@ -72,7 +74,7 @@ impl ParquetFile {
             skip: 0,
             group: None,
             rows: 0,
-            total_rows: total_rows as u64,
+            total_rows,
         })
     }
 
@@ -113,8 +115,9 @@ impl ParquetFile {
             if self.group.is_none() && !self.open_group()? {
                 return Ok(None);
             }
-            let batch = self.group.as_mut().and_then(Iterator::next);
-            match batch.transpose() {
+            let group = &mut self.group;
+            let read = unpanicked(|| group.as_mut().and_then(Iterator::next).transpose());
+            match read.unwrap_or_else(|panic| Err(ArrowError::ParquetError(panic))) {
                 Ok(Some(batch)) if batch.num_rows() > 0 => return Ok(Some(self.piece(batch))),
                 Ok(Some(_)) => {}
                 Ok(None) => self.group = None,
@@ -132,11 +135,7 @@ impl ParquetFile {
         if at >= groups.num_row_groups() {
             return Ok(false);
         }
-        let ends = groups.row_group(at).columns().iter().map(|column| {
-            let (start, length) = column.byte_range();
-            start + length
-        });
-        let end = ends.max().unwrap_or(0);
+        let end = end_of(groups.row_group(at))?;
         if self.marked {
             self.hash_up_to(end)?;
         }
@@ -145,13 +144,16 @@ impl ParquetFile {
             .try_clone()
             .map_err(|error| failure::io("file", &error))?;
         let metadata = self.metadata.clone();
-        let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata)
-            .with_row_groups(vec![at])
-            .with_offset(self.skip)
-            .with_batch_size(BATCH_ROWS)
-            .build()
-            .map_err(|error| failure::parquet("row group", &error))?;
-        self.group = Some(reader);
+        let skip = self.skip;
+        let build = || {
+            ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata)
+                .with_row_groups(vec![at])
+                .with_offset(skip)
+                .with_batch_size(BATCH_ROWS)
+                .build()
+        };
+        let reader = unpanicked(build).unwrap_or_else(|panic| Err(ParquetError::General(panic)));
+        self.group = Some(reader.map_err(|error| failure::parquet("row group", &error))?);
         self.next_group += 1;
         self.skip = 0;
         Ok(true)
@@ -186,6 +188,26 @@ impl ParquetFile {
             batches: vec![batch],
         }
     }
+}
+
+/// How many rows a file has, by its footer, whose numbers may be any.
+fn total_rows(metadata: &ParquetMetaData) -> Result<u64> {
+    let groups = metadata.row_groups().iter();
+    groups
+        .map(|group| u64::try_from(group.num_rows()).ok())
+        .try_fold(0, |sum: u64, rows| sum.checked_add(rows?))
+        .ok_or_else(|| Error::invalid("not a whole Parquet file: no file has so many rows"))
+}
+
+/// Where the bytes of a row group end, by its footer.
+fn end_of(group: &RowGroupMetaData) -> Result<u64> {
+    let mut ends = group.columns().iter().map(|column| {
+        let first = column.dictionary_page_offset();
+        let start = u64::try_from(first.unwrap_or_else(|| column.data_page_offset())).ok()?;
+        start.checked_add(u64::try_from(column.compressed_size()).ok()?)
+    });
+    ends.try_fold(0, |last: u64, end| Some(last.max(end?)))
+        .ok_or_else(|| Error::invalid("not a whole Parquet file: a column is at no place of it"))
 }
 
 /// The hash of the footer with its length.

@@ -5,6 +5,8 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
+use lazybase_engine::fuzz::corpus;
+
 use crate::prometheus::{Family, parse};
 use crate::run::Place;
 use crate::server::{PATIENCE, Server};
@@ -85,6 +87,39 @@ fn who_says_nothing_or_nonsense_over_http_keeps_nobody_out() {
         assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{error}");
     }
     assert_eq!(server.get("/ready").0, 200);
+}
+
+/// How long an answer is waited for whose request may not be whole.
+const MOMENT: Duration = Duration::from_millis(50);
+
+#[test]
+fn no_bytes_of_a_request_end_the_server() {
+    let place = Place::new();
+    let server = Server::start(&place, &[]);
+    let address = server.http.clone();
+    corpus::every("http", 20, |bytes| {
+        let mut stream = TcpStream::connect(&address).unwrap();
+        // It may be closed before all is sent.
+        drop(stream.write_all(bytes));
+        // Who sends no more gets no answer that takes time: whole requests have theirs before.
+        stream.set_read_timeout(Some(MOMENT)).unwrap();
+        let mut answer = Vec::new();
+        if stream.read_to_end(&mut answer).is_ok() {
+            return Ok(());
+        }
+        drop(stream.shutdown(Shutdown::Write));
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        match stream.read_to_end(&mut answer) {
+            Err(error) if error.kind() != ErrorKind::ConnectionReset => {
+                Err(format!("no end of the answer: {error}"))
+            }
+            _ => Ok(()),
+        }
+    });
+    assert_eq!(server.get("/ready").0, 200);
+    let said = server.stop();
+    let panics = said.iter().find(|line| line.contains("panicked"));
+    assert_eq!(panics, None);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Int64Type};
+use lazybase_engine::fuzz::corpus;
 use lazybase_model::ErrorKind;
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
@@ -125,4 +126,68 @@ fn parquet_goes_on_inside_a_row_group() {
         .resume(&marks[0], "a.parquet")
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict);
+}
+
+/// Reads a file to its end, or to what is no part of one, but not for ever: few bytes can stand for
+/// very many rows. Says how many rows came.
+fn read_all(path: &Path, format: FileFormat) -> usize {
+    let options = TextOptions::new(b',', Some("NA"));
+    let Ok(mut source) = Source::open(path, format, &options, true, false) else {
+        return 0;
+    };
+    let mut rows = 0;
+    for _ in 0..100 {
+        let Ok(Some(piece)) = source.next() else {
+            break;
+        };
+        rows += piece
+            .batches
+            .iter()
+            .map(RecordBatch::num_rows)
+            .sum::<usize>();
+        assert_eq!(piece.mark.rows, rows as u64);
+    }
+    rows
+}
+
+#[test]
+fn no_bytes_of_a_file_panic() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a");
+    for (files, formats) in [
+        ("load", &[FileFormat::Csv, FileFormat::Jsonl][..]),
+        ("load-parquet", &[FileFormat::Parquet]),
+    ] {
+        corpus::every(files, 100, |bytes| {
+            crate::wall::write_file(&path, bytes).unwrap();
+            for format in formats {
+                read_all(&path, *format);
+            }
+            Ok(())
+        });
+    }
+}
+
+#[test]
+fn a_footer_with_impossible_numbers_is_an_error_of_the_file() {
+    let folder = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../fuzz/corpus/load-parquet"
+    );
+    let path = |name: &str| Path::new(folder).join(name);
+    assert_eq!(read_all(&path("whole"), FileFormat::Parquet), 3);
+    for name in [
+        "a-group-of-less-than-no-rows",
+        "a-column-of-less-than-no-bytes",
+    ] {
+        let options = TextOptions::new(b',', None);
+        let error = Source::open(&path(name), FileFormat::Parquet, &options, false, false)
+            .and_then(|mut source| source.next().map(drop))
+            .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{name}: {error}");
+        assert!(
+            error.message().starts_with("not a whole Parquet file"),
+            "{name}: {error}"
+        );
+    }
 }
