@@ -12,7 +12,8 @@
 //! The edit decides for DDL and batch alike (COORD-3): the batch's commit frame is durable before,
 //! but counts only if the manifest names it. While the store can't tell whether the edit happened,
 //! nothing is published and commits stay held: the next tick asks again. Invariant DDL-1: before
-//! its edit is on the way, no request holds commits for long, nor outlives whoever asked.
+//! its edit is on the way, no request holds commits for long, nor outlives whoever asked, nor a
+//! store that refuses edits.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +25,6 @@ use lazybase_engine::stages::ingest::{
     self, Acknowledgement, AfterHold, BatchWriter, Hold, TableVersions,
 };
 use lazybase_model::access::RoleId;
-use lazybase_model::error::DISK_FULL;
 use lazybase_model::{
     Column, Error, ErrorKind, PartitionChange, Result, SchemaVersion, ScuNumber, Table, TableId,
 };
@@ -190,7 +190,7 @@ impl Coordinator {
     }
 
     /// Drops requests that nobody waits for, and ends a hold that has lasted too long. That is
-    /// asked of nobody: it also happens while the store refuses every edit.
+    /// asked of nobody: it also happens while the store can't tell what became of an edit.
     pub(super) fn end_holds(&mut self) {
         let now = self.shared.env.clock.monotonic();
         let after = || AfterHold::of(&self.shared.manifests.current());
@@ -210,12 +210,9 @@ impl Coordinator {
         });
     }
 
-    /// On a full disk nobody can say when what a request waits for is written: those of which
-    /// nothing is on its way end, as batches do.
-    pub(super) fn refuse_ddl_when_full(&mut self, error: &Error) {
-        if error.sqlstate() != DISK_FULL {
-            return;
-        }
+    /// Ends the requests of which nothing is on its way, since the store takes no edit: nothing of
+    /// them has happened, but that the open SCU may have been sealed.
+    pub(super) fn refuse_ddl(&mut self, error: &Error) {
         for pending in std::mem::take(&mut self.ddl) {
             match pending.committed {
                 Some(_) => self.ddl.push_back(pending),

@@ -8,7 +8,7 @@ use lazybase_engine::manifest::collect::Sweep;
 use lazybase_engine::manifest::{Edit, Manifest};
 use lazybase_engine::stages::ingest::{HeldBack, Sealed};
 use lazybase_model::error::DISK_FULL;
-use lazybase_model::{Error, Result, ScuNumber, limits};
+use lazybase_model::{Error, ErrorKind, Result, ScuNumber, limits};
 use tokio::sync::{mpsc, oneshot};
 
 use super::ddl::PendingDdl;
@@ -259,15 +259,17 @@ impl Coordinator {
         self.hold_back(done.as_ref().err());
         if let Err(error) = done {
             self.shared.report_trouble(&error);
-            self.refuse_ddl_when_full(&error);
+            // On a full disk nothing will come that changes of the catalogue may wait for.
+            if error.sqlstate() == DISK_FULL {
+                self.refuse_ddl(&error);
+            }
             self.make_room(&error).await;
         }
     }
 
     async fn try_act(&mut self) -> Result<()> {
         self.end_holds();
-        self.commit_seals().await?;
-        self.advance_ddl().await?;
+        self.reach_ddl().await?;
         self.adopt_remapped().await?;
         self.adopt_sorted().await?;
         self.adopt_merged().await?;
@@ -276,6 +278,21 @@ impl Coordinator {
             self.decide().await?;
         }
         self.housekeep().await
+    }
+
+    /// Commits what ingest has sealed, and brings changes of the catalogue on. A store that refuses
+    /// the edits refuses those changes, as it does batches: nobody can say for how long.
+    async fn reach_ddl(&mut self) -> Result<()> {
+        let mut reached = self.commit_seals().await;
+        if reached.is_ok() {
+            reached = self.advance_ddl().await;
+        }
+        if let Err(error) = &reached
+            && error.kind() == ErrorKind::Unavailable
+        {
+            self.refuse_ddl(error);
+        }
+        reached
     }
 
     /// Commits an edit and lets everybody who waits for the pipeline look again.

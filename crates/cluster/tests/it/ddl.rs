@@ -415,15 +415,51 @@ fn a_full_disk_refuses_changes_of_the_catalogue() {
     }
 }
 
-/// Nobody waits for a change of the catalogue whose client has left, though the store takes no
-/// edit.
+/// So does a store that takes no edit for another reason: what is sealed can't reach the manifest,
+/// and a change of the catalogue does not wait for that.
+#[test]
+fn a_store_that_takes_no_edit_refuses_changes_of_the_catalogue() {
+    for read_only in [false, true] {
+        let (instance, _, faults) = faulty();
+        let other = instance.table("other").unwrap();
+        commit(&instance, &[(&other, &rows([40]))]).unwrap();
+        let refused = Fault::Refused { full: false };
+        match read_only {
+            true => faults.set_read_only(true),
+            false => faults.add(Rule::every(Operation::Put, refused).named("manifest/")),
+        }
+        // The first seals the open SCU, and the others find it sealed.
+        let made = block_on(instance.create_table(spec("more", &["id"]), false)).map(drop);
+        let dropped = block_on(instance.drop_table("remade", false)).map(drop);
+        let emptied = block_on(instance.truncate_table("remade"));
+        for error in [made, dropped, emptied].map(Result::unwrap_err) {
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+            assert_eq!(error.sqlstate(), "53000", "{error}");
+        }
+        assert!(instance.table("more").is_err());
+        wait_for(&instance, "commits that are held for nothing", |instance| {
+            instance.status().throttle.is_none()
+        });
+        faults.set_read_only(false);
+        faults.clear();
+        commit(&instance, &[(&other, &rows([41]))]).unwrap();
+        block_on(instance.drop_table("remade", false)).unwrap();
+        let snapshot = fresh(&instance, Freshness::ZERO);
+        assert_eq!(held(&snapshot, "other"), some([0, 1, 40, 41]));
+        assert!(held(&snapshot, "remade").is_none());
+        drop(snapshot);
+        close_whole(&instance);
+    }
+}
+
+/// Nobody waits for a change of the catalogue whose client has left, though nobody knows whether
+/// the edit that it waits for was written.
 #[test]
 fn a_hold_ends_with_whoever_asked_for_it() {
     let (instance, _, faults) = faulty();
     let other = instance.table("other").unwrap();
     commit(&instance, &[(&other, &rows([40]))]).unwrap();
-    let refused = Fault::Refused { full: false };
-    faults.add(Rule::every(Operation::Put, refused).named("manifest/"));
+    faults.add(Rule::every(Operation::Put, Fault::Lost).named("manifest/"));
     block_on(async {
         let mut asked = pin!(instance.drop_table("remade", false));
         while instance.status().throttle.is_none() {

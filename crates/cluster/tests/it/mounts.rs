@@ -351,6 +351,11 @@ fn a_file_system_that_turns_read_only_refuses_writers_and_serves_readers() {
     wait_until("writers are refused", || load.refusals() > 5);
     load.stop.store(true, Ordering::SeqCst);
     writer.join().unwrap();
+    // A change of the catalogue does not wait for a disk that nobody may mend.
+    let made = block_on(instance.create_table(spec("later", &["id"]), false));
+    let error = made.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert_eq!(error.sqlstate(), "53000", "{error}");
     let errors = load.refused.lock().unwrap();
     // Of the batch on its way it can't be told; all others are refused and the reason is named.
     let (doubtful, refused): (Vec<_>, Vec<_>) = errors

@@ -11,13 +11,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use arrow::datatypes::DataType;
 use futures::future::join_all;
-use lazybase_cluster::{Settings, SettleTo, StageName};
+use lazybase_cluster::{Settings, SettleTo, StageName, TableSpec};
 use lazybase_engine::env::Store;
 use lazybase_engine::env::faults::{Faults, FaultyStore};
 use lazybase_engine::env::memory::MemoryStore;
 use lazybase_model::error::DISK_FULL;
-use lazybase_model::{Error, ErrorKind, Freshness, Stage};
+use lazybase_model::{Column, Error, ErrorKind, Freshness, Stage};
 use lazybase_sim::dice::Dice;
 use lazybase_sim::world::World;
 
@@ -364,6 +365,10 @@ async fn meeting(world: World, refusal: Refusal, stage: Option<StageName>) {
     };
     wait_until(&scene.world, &place, is_told).await;
     writers.check(&database).await;
+    // A change of the catalogue needs an edit, of which none is taken.
+    let spec = TableSpec::new("more", vec![Column::new("id", DataType::Int64)], &["id"]);
+    let made = database.instance.create_table(spec, false).await;
+    assert!(!refusal.leaves_in_doubt(&made.unwrap_err()));
     let refused = writers.write(&database).await;
     // On a full disk there is room in log files that were made before.
     assert!(refusal == Refusal::Full || refused.len() as i64 == WRITERS);
