@@ -46,7 +46,7 @@ pub use shared::{
     DamageState, DamageStatus, FinishedTask, SilentAttempts, SparseWork, StageTotals, StageWork,
     Trouble,
 };
-pub use status::{HeldPin, StageHoldings, Status};
+pub use status::{HeldPin, StageHoldings, Status, SupersededStatus};
 pub use task::{StageName, TaskId, TaskStatus};
 pub use verify::VerifyReport;
 pub use verify_table::{Outcome, StageCheck, TableReport};

@@ -22,6 +22,10 @@ pub struct Settings {
     pub seal_bytes: u64,
     /// How long horizons stay readable.
     pub retention: Duration,
+    /// The bytes that superseded files may take: half of them what the retention keeps, all of them
+    /// that and what snapshots keep. Beyond, the oldest of each goes before its time. The greatest
+    /// number sets no limit.
+    pub superseded_bytes_max: u64,
     /// The uncompressed bytes that one sort holds in memory.
     pub sort_memory: u64,
     /// The bytes of decoded extents and open indexes that are kept.
@@ -68,6 +72,7 @@ impl Default for Settings {
             seal_age: limits::SEAL_AGE,
             seal_bytes: limits::SEAL_BYTES,
             retention: limits::RETENTION,
+            superseded_bytes_max: limits::SUPERSEDED_BYTES_MAX,
             sort_memory: limits::SORT_MEMORY_BYTES,
             cache_bytes: limits::CACHE_BYTES,
             batch_bytes_max: limits::BATCH_BYTES_MAX,

@@ -58,6 +58,11 @@ pub(crate) struct TaskBoard {
     pub(crate) files_collected: u64,
     /// How often something went wrong in the background.
     pub(crate) troubles_seen: u64,
+    /// Up to when the past went before its time, since it took too much: microseconds on the
+    /// coordinator's clock.
+    pub(crate) past_gone_micros: Option<i64>,
+    /// Snapshots that were ended since they kept too much.
+    pub(crate) snapshots_ended: u64,
     /// Files that were seen damaged since the database was opened, by name.
     pub(crate) damage: BTreeMap<String, DamageStatus>,
     /// Files of the manifest that were damaged and replaced, a line each, of which no verification

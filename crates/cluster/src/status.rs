@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
+use lazybase_engine::manifest::superseded::superseded_bytes;
 use lazybase_engine::manifest::{Manifest, PinStatus, RangeState, Run, RunId, RunKind, RunRef};
 use lazybase_engine::read::freshness::{FreshnessInput, choose};
 use lazybase_engine::read::summary;
@@ -12,7 +13,7 @@ use lazybase_engine::stages::ingest::{IngestStatus, WaitingWriter};
 use lazybase_model::{Freshness, Horizon, OnMiss, ScuNumber};
 
 use crate::shared::{
-    DamageStatus, FinishedTask, Shared, SilentAttempts, StageTotals, StageWork, Trouble,
+    DamageStatus, FinishedTask, Shared, SilentAttempts, StageTotals, StageWork, TaskBoard, Trouble,
 };
 use crate::task::{StageName, TaskStatus};
 
@@ -72,6 +73,22 @@ pub struct Status {
     pub files_collected: u64,
     /// How often something went wrong in the background since the opening.
     pub troubles_seen: u64,
+    /// What superseded files take, and what that costs.
+    pub superseded: SupersededStatus,
+}
+
+/// Files that the newest answers don't need.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SupersededStatus {
+    /// What they take: what the retention and snapshots keep, and what lags behind.
+    pub bytes: u64,
+    /// What may be kept of them: the setting `superseded_bytes_max`.
+    pub bytes_max: u64,
+    /// How far back the past is kept, in microseconds: the retention, or less where that was
+    /// shortened.
+    pub kept_micros: u64,
+    /// Snapshots that were ended since the opening, as they kept too much.
+    pub snapshots_ended: u64,
 }
 
 /// What a stage holds.
@@ -145,8 +162,23 @@ pub(crate) fn status(shared: &Shared) -> Status {
         silent: board.silent,
         files_collected: board.files_collected,
         troubles_seen: board.troubles_seen,
+        superseded: superseded(shared, &manifest, &board),
         cache: shared.reader.cache.usage(),
         ingest,
+    }
+}
+
+fn superseded(shared: &Shared, manifest: &Manifest, board: &TaskBoard) -> SupersededStatus {
+    let retention = shared.settings.retention.as_micros();
+    let retention = u64::try_from(retention).unwrap_or(u64::MAX);
+    let since = |gone: i64| u64::try_from(shared.now().saturating_sub(gone)).unwrap_or(0);
+    SupersededStatus {
+        bytes: superseded_bytes(manifest, &shared.reader.pins.manifests()),
+        bytes_max: shared.settings.superseded_bytes_max,
+        kept_micros: board
+            .past_gone_micros
+            .map_or(retention, |gone| since(gone).min(retention)),
+        snapshots_ended: board.snapshots_ended,
     }
 }
 

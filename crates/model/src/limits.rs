@@ -78,6 +78,12 @@ pub const RETENTION: Duration = Duration::from_secs(600);
 /// The uncompressed bytes of sorted SCUs whose log is kept, within the retention, to sort them
 /// again if a file is damaged.
 pub const LOG_KEPT_BYTES_MAX: u64 = 256 << 20;
+/// What superseded files may take: those that the retention and snapshots keep (setting
+/// `superseded_bytes_max`).
+pub const SUPERSEDED_BYTES_MAX: u64 = 64 << 30;
+/// How long a reader's snapshot is left alone, whatever superseded files it keeps: statements that
+/// take no longer never meet that bound.
+pub const SNAPSHOT_LEFT_ALONE: Duration = Duration::from_secs(10);
 /// How long a file that nothing names is kept, in case a reader's pin was slow to arrive.
 pub const DELETE_GRACE: Duration = Duration::from_secs(2);
 /// How many manifest edits are replayed at most: a checkpoint follows.

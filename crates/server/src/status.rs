@@ -81,6 +81,8 @@ struct Status {
     authority: KindFigures,
     /// Runs that only the retention keeps.
     superseded: KindFigures,
+    /// Files that the newest answers don't need.
+    superseded_files: SupersededFiles,
     tables: Vec<(String, TableFigures)>,
     producers: Vec<(String, u64)>,
     /// What holds writers back, and who waits.
@@ -89,6 +91,18 @@ struct Status {
     oldest_snapshot: Option<OldestSnapshot>,
     /// Stages that are paused.
     paused: Vec<&'static str>,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct SupersededFiles {
+    /// What they take.
+    bytes: u64,
+    /// What they may take; `None` where there is no limit.
+    bytes_max: Option<u64>,
+    /// How far back the past is kept.
+    kept_us: u64,
+    /// Snapshots that were ended as too much was kept.
+    snapshots_ended: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -141,6 +155,13 @@ impl Status {
             age_us: as_micros(held.pin.age),
             held_bytes: held.held_bytes,
         });
+        let superseded = running.superseded;
+        status.superseded_files = SupersededFiles {
+            bytes: superseded.bytes,
+            bytes_max: Some(superseded.bytes_max).filter(|max| *max < u64::MAX),
+            kept_us: superseded.kept_micros,
+            snapshots_ended: superseded.snapshots_ended,
+        };
         status.paused = running.paused.iter().map(|stage| stage.name()).collect();
         status
     }
@@ -170,6 +191,7 @@ impl Status {
             merged: KindFigures::default(),
             authority: KindFigures::default(),
             superseded: KindFigures::default(),
+            superseded_files: SupersededFiles::default(),
             tables: Vec::new(),
             producers: Vec::new(),
             back_pressure: BackPressure {
@@ -245,6 +267,7 @@ impl Status {
         let right = [false, true, true, true, true, true, true];
         text += &print_rows(&headers, &right, &rows);
         text += &format!("log files: {}\n", bytes(self.log_bytes));
+        text += &self.superseded_files.text();
         text += &self.tables_text();
         for (name, number) in &self.producers {
             text += &format!("producer {name}: last batch {number}\n");
@@ -299,6 +322,25 @@ impl Status {
         let headers = ["table", "stored rows", "size", "runs", "ranges"];
         let right = [false, true, true, true, true];
         format!("\n{}", print_rows(&headers, &right, &rows))
+    }
+}
+
+impl SupersededFiles {
+    fn text(&self) -> String {
+        let bound = match self.bytes_max {
+            None => String::new(),
+            Some(max) => format!(" of {}", bytes(max)),
+        };
+        let mut text = format!(
+            "superseded files: {}{bound}; the past is kept for {}\n",
+            bytes(self.bytes),
+            micros(self.kept_us),
+        );
+        if self.snapshots_ended > 0 {
+            let ended = counted(self.snapshots_ended, "snapshot");
+            text += &format!("ended, as they kept too much: {ended}\n");
+        }
+        text
     }
 }
 

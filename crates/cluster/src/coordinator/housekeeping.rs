@@ -5,18 +5,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lazybase_engine::env::planted::{Planted, is_planted};
+use lazybase_engine::manifest::collect::Verified;
 use lazybase_engine::manifest::history::TimesTail;
-use lazybase_engine::manifest::{Edit, Manifest, RunKind, collect};
+use lazybase_engine::manifest::superseded::{shorten, superseded_at_most, superseded_files};
+use lazybase_engine::manifest::{Edit, Manifest, PinnedManifest, RunKind, collect};
 use lazybase_engine::read::remedy::damaged_files;
 use lazybase_engine::read::{DamagedFiles, read_times};
 use lazybase_model::error::DISK_FULL;
-use lazybase_model::{Error, Result, ScuNumber, limits};
+use lazybase_model::{Error, ErrorKind, Result, ScuNumber, limits};
 
 use super::run::Coordinator;
 use crate::task::Output;
 
 /// How often files are looked over.
 const HOUSEKEEPING_EVERY: Duration = Duration::from_millis(500);
+/// Why something of the past goes before its time.
+const TOO_MUCH: &str = "superseded files would take more than superseded_bytes_max";
 /// Where segments are.
 const SEGMENTS: &str = "segments/";
 
@@ -74,16 +78,16 @@ impl Coordinator {
         let views = self.views_on_their_way();
         let read_instead = read_instead(&pinned, &damaged);
         // Attempts read back what they wrote before they report.
-        let verified = collect::Verified {
+        let verified = Verified {
             views: &views,
             index: Some(&index),
             unhealed_runs: &self.healing.unhealed,
             damaged: &damaged,
             read_instead: &read_instead,
             sorted_through,
-            ..collect::Verified::default()
+            ..Verified::default()
         };
-        let retention = self.shared.settings.retention;
+        let retention = self.kept_for(&manifest, now_micros, verified);
         let Some(edit) = collect::retirable(&manifest, now_micros, retention, verified) else {
             return Ok(());
         };
@@ -98,6 +102,67 @@ impl Coordinator {
         let manifest = self.shared.manifests.commit_then(edit, given_up).await?;
         self.note_committed(&manifest);
         Ok(())
+    }
+
+    /// For how long the past stays readable from now on: for the retention, or less where
+    /// superseded files would take too much. Where that does not do, the oldest snapshots end.
+    fn kept_for(&self, manifest: &Manifest, now_micros: i64, verified: Verified<'_>) -> Duration {
+        let retention = self.shared.settings.retention;
+        let bytes_max = self.shared.settings.superseded_bytes_max;
+        let pinned = self.shared.reader.pins.held();
+        let of_pins: Vec<Arc<Manifest>> = pinned
+            .iter()
+            .map(|held| Arc::clone(&held.manifest))
+            .collect();
+        let (retained, all) = superseded_at_most(manifest, &of_pins);
+        if retained <= bytes_max / 2 && all <= bytes_max {
+            return retention;
+        }
+        let kept_micros = i64::try_from(retention.as_micros()).unwrap_or(i64::MAX);
+        let before_micros = now_micros.saturating_sub(kept_micros);
+        let files = superseded_files(manifest, &of_pins, now_micros, before_micros, verified);
+        let is_spared = |held: &PinnedManifest| held.age < limits::SNAPSHOT_LEFT_ALONE;
+        let may_end: Vec<bool> = pinned
+            .iter()
+            .map(|held| held.may_end && !is_spared(held))
+            .collect();
+        let shortened = shorten(&files, &may_end, bytes_max);
+        for place in &shortened.ended {
+            let owners = self.shared.reader.pins.end(pinned[*place].manifest.number);
+            self.note_ended(&owners);
+        }
+        match shortened.before_micros {
+            None => retention,
+            Some(before) => {
+                self.note_shortened(before, before_micros);
+                let left = u64::try_from(now_micros.saturating_sub(before)).unwrap_or(0);
+                retention.min(Duration::from_micros(left))
+            }
+        }
+    }
+
+    /// Says that snapshots were ended.
+    fn note_ended(&self, owners: &[String]) {
+        self.shared.tasks.lock().snapshots_ended += owners.len() as u64;
+        for owner in owners {
+            let what = format!("the snapshot of {owner:?} was ended");
+            let error = Error::new(ErrorKind::SnapshotTooOld, format!("{what}: {TOO_MUCH}"));
+            self.shared.report_trouble(&error);
+        }
+    }
+
+    /// Says that the past goes before its time, where it did not do so already.
+    fn note_shortened(&self, before_micros: i64, retention_began: i64) {
+        let known = {
+            let mut board = self.shared.tasks.lock();
+            let known = board.past_gone_micros;
+            board.past_gone_micros = known.max(Some(before_micros));
+            known
+        };
+        if known.is_none_or(|known| known <= retention_began) {
+            let what = format!("the retention is shortened: {TOO_MUCH}");
+            self.shared.report_trouble(&Error::unavailable(what));
+        }
     }
 
     /// Moves times that no horizon asks for into a file, once there are many, joined with files of

@@ -113,7 +113,8 @@ impl Coordinator {
     /// What gives numbers to natural keys of the SCUs that are not sorted.
     pub(super) fn identifier(&self, owner: &str) -> Identifier {
         let reader = &self.shared.reader;
-        let pin = reader.pins.pin(owner, || self.shared.manifests.current());
+        let current = || self.shared.manifests.current();
+        let pin = reader.pins.pin_for_work(owner, current);
         let sorted = pin.manifest().sorted_through;
         let unsorted = self.shared.ingest.unsorted();
         let after = unsorted.iter().filter(|scu| scu.scu() > sorted).cloned();

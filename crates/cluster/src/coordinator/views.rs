@@ -147,7 +147,7 @@ impl Coordinator {
             .filter(|scu| scu.scu() > manifest.sorted_through);
         let pins = &self.shared.reader.pins;
         let snapshot = self.shared.reader.snapshot(SnapshotAsk {
-            pin: pins.pin("a view", || Arc::clone(manifest)),
+            pin: pins.pin_for_work("a view", || Arc::clone(manifest)),
             unsorted: unsorted.cloned().collect(),
             // Of rows that end by themselves none may be left out that a later answer shows, also
             // where the clock goes back at a restart: only what is written tells the time.

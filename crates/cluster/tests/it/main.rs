@@ -24,5 +24,6 @@ mod retention;
 mod settle;
 mod sparse;
 mod stages;
+mod superseded;
 mod verify_table;
 mod world;

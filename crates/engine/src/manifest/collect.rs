@@ -6,6 +6,9 @@
 //!   Sweep::unreferenced(...)   -> names of files    that no manifest in use names, past grace
 //! ```
 //!
+//! What of the retention goes before its time, where superseded files take too much, is decided by
+//! [`super::superseded`].
+//!
 //! Why superseded runs may go once the retention has passed. A run superseded at time T serves,
 //! beyond what its successor serves, only boundaries before the successor's `changes_through`.
 //! That SCU was sealed before T. So at any such boundary the database was in that state for the
@@ -23,7 +26,7 @@ use lazybase_model::{Error, ErrorKind, ScuNumber, TableId, ViewId};
 
 use super::edit::{Edit, RetiredRun};
 use super::graph::Edge;
-use super::state::{Manifest, RangeState, RunId};
+use super::state::{Manifest, RangeState, Run, RunId};
 use crate::env::planted::{Planted, is_planted};
 use crate::read::damaged::DamagedFiles;
 use crate::read::paths::ReadIndex;
@@ -91,6 +94,26 @@ pub fn retirable(
         }
     };
     let common = index.common_horizon();
+    let runs = retirable_runs(manifest, before_micros, index, verified);
+    let runs: Vec<RetiredRun> = runs.into_iter().map(|(run, _)| run).collect();
+    let scus = retirable_logs(manifest, before_micros, verified);
+    let times_before = oldest_boundary(manifest, before_micros).min(common);
+    let times = manifest.times.range(..times_before).count();
+    let forgets = !runs.is_empty() || !scus.is_empty() || times > TIMES_PER_EDIT;
+    forgets.then_some(Edit::Retire {
+        runs,
+        scus,
+        times_before,
+    })
+}
+
+/// What of ranges may go, and when it was superseded there.
+pub(super) fn retirable_runs(
+    manifest: &Manifest,
+    before_micros: i64,
+    index: &ReadIndex,
+    verified: Verified<'_>,
+) -> Vec<(RetiredRun, i64)> {
     let mut runs = Vec::new();
     let heals = |range: &RangeState| {
         let mut entries = range.runs.iter();
@@ -108,20 +131,12 @@ pub fn retirable(
             &mut runs,
         );
     }
-    let scus = retirable_logs(manifest, before_micros, verified);
-    let times_before = oldest_boundary(manifest, before_micros).min(common);
-    let times = manifest.times.range(..times_before).count();
-    let forgets = !runs.is_empty() || !scus.is_empty() || times > TIMES_PER_EDIT;
-    forgets.then_some(Edit::Retire {
-        runs,
-        scus,
-        times_before,
-    })
+    runs
 }
 
 /// Logs of sorted SCUs: kept, as earlier representations are, for the retention, so that a damaged
 /// run can be sorted again; but no more of them than a bound.
-fn retirable_logs(
+pub(super) fn retirable_logs(
     manifest: &Manifest,
     before_micros: i64,
     verified: Verified<'_>,
@@ -174,7 +189,7 @@ fn retire_from(
     index: &ReadIndex,
     before_micros: i64,
     verified: Verified<'_>,
-    retired: &mut Vec<RetiredRun>,
+    retired: &mut Vec<(RetiredRun, i64)>,
 ) {
     let is_old = |superseded: Option<i64>| superseded.is_some_and(|at| at <= before_micros);
     let entries = &range.runs;
@@ -185,14 +200,17 @@ fn retire_from(
     let mut kept = index.best_effort_runs(view, range.range.low.as_ref());
     kept.extend(needed_by_views(manifest, view, range, verified.views));
     for edge in &edges {
-        let old = is_old(edge.superseded_micros);
+        let Some(at) = edge.superseded_micros.filter(|at| *at <= before_micros) else {
+            continue;
+        };
         let kept = edge.runs.iter().any(|run| kept.contains(&run.id));
-        if old && !kept && is_replaced(edge, &edges, verified.unchecked_runs) {
-            retired.extend(edge.runs.iter().map(|run| RetiredRun {
+        if !kept && is_replaced(edge, &edges, verified.unchecked_runs) {
+            let entry = |run: &&Arc<Run>| RetiredRun {
                 view,
                 low: range.range.low.clone(),
                 run: run.id,
-            }));
+            };
+            retired.extend(edge.runs.iter().map(|run| (entry(run), at)));
         }
     }
 }
@@ -254,19 +272,6 @@ pub fn files_of(manifest: &Manifest) -> impl Iterator<Item = &str> {
         .map(|segment| segment.file.as_str())
         .chain(logs)
         .chain(times)
-}
-
-/// The bytes of segments that pinned manifests name and the current one does not.
-pub fn bytes_held(current: &Manifest, pinned: &[Arc<Manifest>]) -> u64 {
-    let needed: BTreeSet<&str> = files_of(current).collect();
-    let held: BTreeMap<&str, u64> = pinned
-        .iter()
-        .flat_map(|manifest| manifest.runs.values())
-        .flat_map(|run| run.segments.iter())
-        .filter(|segment| !needed.contains(segment.file.as_str()))
-        .map(|segment| (segment.file.as_str(), segment.bytes))
-        .collect();
-    held.values().sum()
 }
 
 /// Remembers since when files are named by nobody.

@@ -14,7 +14,7 @@
 //! | `graph`, `cut` | which runs answer at which boundary; the manifest of an earlier one |
 //! | `file`, `load`, `store`, `verify` | the bytes, opening, committing, looking at every file |
 //! | `due` | when a checkpoint is written |
-//! | `pins`, `collect` | who reads what, and what may go |
+//! | `pins`, `collect`, `superseded` | who reads what, what may go, and what must |
 //! | `unchanged` | what became of the ranges that an earlier manifest had |
 
 mod apply;
@@ -32,6 +32,7 @@ mod partitions;
 pub mod pins;
 pub mod state;
 pub mod store;
+pub mod superseded;
 mod unchanged;
 mod verify;
 
@@ -40,7 +41,7 @@ pub use collect::Sweep;
 pub use edit::{Ddl, Edit, HealedRun, RetiredRun, VersionStep};
 pub use graph::Edge;
 pub use partitions::Repartitioned;
-pub use pins::{Pin, PinStatus, Pins};
+pub use pins::{Pin, PinStatus, PinnedManifest, Pins};
 pub use state::{
     DdlBatch, KeyRange, LogPiece, Manifest, OlderTable, ProducerMark, RangeState, Run, RunId,
     RunKind, RunRef, ScuEntry, ScuTime, SegmentFormat, SegmentMeta, TableState,

@@ -255,7 +255,7 @@ pub fn boundary_at(
             "the time asked for lies before everything that is kept",
         )
         .with_detail(format!("the oldest time kept is that of SCU {oldest}"))
-        .with_hint("ask for a later time, or raise the setting retention")
+        .with_hint("ask for a later time, or raise retention, or superseded_bytes_max")
         .with_sqlstate("72000")),
         (0, _) => Ok(Horizon::ZERO),
         (known, _) => Ok(Horizon::end_of(index.times[known - 1].0)),
@@ -551,7 +551,7 @@ impl<'a> Chooser<'a> {
         let oldest = candidates.into_iter().find(answerable).unwrap_or(newest);
         Error::invalid(format!("the state as of SCU {at} is no longer kept"))
             .with_detail(format!("the oldest that can be answered is SCU {oldest}"))
-            .with_hint("ask for a later one, or raise the setting retention")
+            .with_hint("ask for a later one, or raise retention, or superseded_bytes_max")
             .with_sqlstate("72000")
     }
 

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::StreamExt;
-use lazybase_cluster::{Settings, SettleTo};
+use lazybase_cluster::{Settings, SettleTo, Trouble};
 use lazybase_engine::env::memory::MemoryStore;
 use lazybase_engine::env::{Clock, Env, Store};
 use lazybase_engine::manifest::collect::files_of;
 use lazybase_model::ErrorKind;
-use lazybase_model::limits::{DELETE_GRACE, PIN_LIFETIME};
+use lazybase_model::limits::{DELETE_GRACE, PIN_LIFETIME, SNAPSHOT_LEFT_ALONE};
 use lazybase_query::{AnswerStream, Database, OpenOptions};
 
 use crate::{in_memory, rows};
@@ -378,6 +378,46 @@ async fn a_reader_that_lost_its_pin_is_told_so() {
         rows(&session, "SELECT count(*) FROM big").await,
         [["200000"]]
     );
+    world.database.close().await.unwrap();
+}
+
+/// So is one whose snapshot keeps more than superseded files may take, though it has not stood for
+/// long; the newest answers are as they were.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_that_keeps_too_much_is_told_so() {
+    let world = World::with(Settings {
+        superseded_bytes_max: 64 << 10,
+        ..World::settings()
+    })
+    .await;
+    let (pinned, mut standing) = world.with_reader().await;
+    let mut seen = standing.next().await.unwrap().unwrap().num_rows();
+    world.write_anew(1).await;
+    world.hurry(SNAPSHOT_LEFT_ALONE);
+    let gone = |there: &BTreeSet<String>| pinned.is_disjoint(there);
+    world
+        .until("what was pinned goes", DELETE_GRACE, gone)
+        .await;
+    let lost = loop {
+        match standing.next().await {
+            None => break None,
+            Some(Ok(batch)) => seen += batch.num_rows(),
+            Some(Err(error)) => break Some(error),
+        }
+    };
+    let lost = lost.unwrap_or_else(|| panic!("an answer of {seen} rows ends without an error"));
+    assert_eq!(lost.kind(), ErrorKind::SnapshotTooOld, "{lost:?}");
+    // It was not idle for too long.
+    let detail = lost.detail().unwrap_or_default();
+    assert!(detail.contains("superseded_bytes_max"), "{lost:?}");
+    let status = world.database.instance().status();
+    assert!(status.superseded.snapshots_ended > 0, "{status:?}");
+    let told = |trouble: &Trouble| trouble.message.contains("was ended");
+    assert!(status.troubles.iter().any(told), "{:?}", status.troubles);
+    assert!(status.damage.is_empty(), "{:?}", status.damage);
+    let session = world.database.session();
+    let count = "SELECT count(*) FROM big WHERE v = 'new'";
+    assert_eq!(rows(&session, count).await, [["200000"]]);
     world.database.close().await.unwrap();
 }
 

@@ -192,6 +192,16 @@ pub(crate) static OPTIONS: &[Opt] = &[
         field: Field::Time(|config| &mut config.settings.retention),
     },
     Opt {
+        key: "superseded_bytes_max",
+        group: QUERIES,
+        value: "BYTES|none",
+        about: "What superseded files may take: those that the retention or a snapshot keeps, and \
+            the newest answers don't need. What the retention keeps has half of it: beyond, the \
+            retention is shortened from its oldest end. Beyond all of it the oldest snapshots end, \
+            with SQLSTATE 72000, but none that is younger than 10 s.",
+        field: Field::Bytes(|config| &mut config.settings.superseded_bytes_max),
+    },
+    Opt {
         key: "batch_bytes_max",
         group: WRITES,
         value: "BYTES",

@@ -33,6 +33,7 @@ fn others() -> BTreeMap<&'static str, &'static str> {
         ("query_spill_bytes", "none"),
         ("cache_bytes", "12345"),
         ("retention", "2 h"),
+        ("superseded_bytes_max", "none"),
         ("batch_bytes_max", "1 MiB"),
         ("seal_age", "250 ms"),
         ("seal_bytes", "64 MiB"),

@@ -389,6 +389,28 @@ pub(super) static METRICS: &[Metric] = &[
         "Superseded bytes that the oldest snapshot keeps",
     ),
     gauge(
+        "lazybase_superseded_bytes",
+        &[],
+        "Files that the newest answers don't need: what the retention and snapshots keep, and what \
+         lags behind",
+    ),
+    gauge(
+        "lazybase_superseded_limit_bytes",
+        &[],
+        "What may be kept of them: the option superseded_bytes_max; +Inf where there is no limit",
+    ),
+    gauge(
+        "lazybase_retention_seconds",
+        &[],
+        "How far back the past is kept: the option retention, or less where superseded files would \
+         take too much",
+    ),
+    counter(
+        "lazybase_snapshots_ended_total",
+        &[],
+        "Snapshots that were ended, as superseded files would have taken too much",
+    ),
+    gauge(
         "lazybase_disk_bytes",
         &["kind"],
         "Files of the database: segments, log, manifest",

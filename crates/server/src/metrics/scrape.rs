@@ -2,7 +2,7 @@
 
 use lazybase_cluster::coordinator::policy::cheap_behind_micros;
 use lazybase_cluster::lag::{self, Lag};
-use lazybase_cluster::{DamageState, Instance, StageName, Status};
+use lazybase_cluster::{DamageState, Instance, StageName, Status, SupersededStatus};
 use lazybase_engine::manifest::Manifest;
 use lazybase_query::Database;
 use metrics::{Gauge, counter, gauge};
@@ -176,6 +176,7 @@ fn kept(instance: &Instance, status: &Status) {
     gauge!("lazybase_oldest_pin_seconds").set(oldest.as_secs_f64());
     let held = status.oldest_pin.as_ref().map_or(0, |held| held.held_bytes);
     set(gauge!("lazybase_pinned_bytes"), held);
+    superseded(&status.superseded);
     counter!("lazybase_files_collected_total").absolute(status.files_collected);
     counter!("lazybase_background_troubles_total").absolute(status.troubles_seen);
     for state in [
@@ -193,16 +194,29 @@ fn kept(instance: &Instance, status: &Status) {
     }
 }
 
+fn superseded(files: &SupersededStatus) {
+    set(gauge!("lazybase_superseded_bytes"), files.bytes);
+    gauge!("lazybase_superseded_limit_bytes").set(bound(files.bytes_max));
+    let kept = files.kept_micros as f64 / 1e6;
+    gauge!("lazybase_retention_seconds").set(kept);
+    counter!("lazybase_snapshots_ended_total").absolute(files.snapshots_ended);
+}
+
+/// A bound as Prometheus has it: the greatest number is none.
+fn bound(bytes: u64) -> f64 {
+    match bytes {
+        u64::MAX => f64::INFINITY,
+        bytes => bytes as f64,
+    }
+}
+
 fn memory(database: &Database) {
     set(
         gauge!("lazybase_query_memory_bytes"),
         database.query_memory_used(),
     );
-    let limit = match database.instance().settings().query_memory {
-        u64::MAX => f64::INFINITY,
-        bytes => bytes as f64,
-    };
-    gauge!("lazybase_query_memory_limit_bytes").set(limit);
+    let limit = database.instance().settings().query_memory;
+    gauge!("lazybase_query_memory_limit_bytes").set(bound(limit));
     set(
         gauge!("lazybase_heavy_running"),
         database.heavy_running() as u64,
