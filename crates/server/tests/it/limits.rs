@@ -18,7 +18,7 @@ use crate::server::{PATIENCE, Server, get};
 const QUERY_MEMORY: u64 = 1 << 30;
 /// What this and all budgets as shipped add up to, in KiB: the cache's is its least, which tests
 /// ask for, since a machine with more memory gives it more.
-const BUDGETS_KIB: u64 = (limits::SORT_MEMORY_BYTES * limits::WORKERS as u64
+pub(crate) const BUDGETS_KIB: u64 = (limits::SORT_MEMORY_BYTES * limits::WORKERS as u64
     + limits::UNSORTED_MEMORY_BYTES
     + limits::CACHE_BYTES
     + limits::COMMIT_QUEUE_BYTES_MAX
@@ -28,7 +28,7 @@ const BUDGETS_KIB: u64 = (limits::SORT_MEMORY_BYTES * limits::WORKERS as u64
 const OPEN_FILES: u32 = 64;
 
 /// A command after these words of the shell.
-fn after(words: &str, inner: &Command) -> Command {
+pub(crate) fn after(words: &str, inner: &Command) -> Command {
     let mut outer = Command::new("sh");
     outer
         .args(["-c", &format!("{words} && exec \"$@\""), "limited"])
@@ -84,7 +84,7 @@ fn watched(place: &Place, query_memory: u64, sql: &str) -> (bool, String, u64) {
 }
 
 /// What a process holds in memory beside its files, in KiB; 0 once it is gone.
-fn own_memory_kib(process: u32) -> u64 {
+pub(crate) fn own_memory_kib(process: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = status
         .lines()
@@ -102,12 +102,12 @@ fn under(place: &Place, words: &str, sql: &str) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-fn wait_for<T>(work: impl Future<Output = T>) -> T {
+pub(crate) fn wait_for<T>(work: impl Future<Output = T>) -> T {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     runtime.enable_all().build().unwrap().block_on(work)
 }
 
-async fn client(server: &Server) -> Client {
+pub(crate) async fn client(server: &Server) -> Client {
     let connected = tokio_postgres::connect(&server.url(), NoTls).await;
     let (client, connection) = connected.unwrap();
     tokio::spawn(connection);
@@ -115,7 +115,7 @@ async fn client(server: &Server) -> Client {
 }
 
 /// The only cell of an answer.
-async fn cell(client: &Client, sql: &str) -> String {
+pub(crate) async fn cell(client: &Client, sql: &str) -> String {
     let told = client.simple_query(sql).await.unwrap();
     let mut rows = told.iter().filter_map(|told| match told {
         tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0),

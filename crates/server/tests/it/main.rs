@@ -13,6 +13,7 @@ mod encrypted;
 mod limits;
 mod load;
 mod load_types;
+mod loaded;
 mod logged;
 mod monitored;
 mod prometheus;

@@ -100,6 +100,11 @@ impl Server {
         get(&self.http, path)
     }
 
+    /// The process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// A signal by its name, such as TERM.
     pub(crate) fn signal(&self, name: &str) {
         let id = self.child.id().to_string();

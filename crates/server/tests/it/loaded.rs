@@ -1,0 +1,654 @@
+//! The real server with many at work at a time: within 60 % of what its budgets add up to, with few
+//! open files and a bound on superseded files; and nobody stands still while others take all that
+//! they can.
+#![cfg(target_os = "linux")]
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures::{SinkExt, TryStreamExt};
+use lazybase_model::limits;
+use tokio::task::JoinHandle;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Error};
+
+use crate::limits::{BUDGETS_KIB, after, cell, client, own_memory_kib, wait_for};
+use crate::prometheus::parse;
+use crate::run::Place;
+use crate::server::{PATIENCE, Server};
+
+/// How long many are at work; `LAZYBASE_LOAD_SECONDS` says otherwise.
+const SECONDS: u64 = 20;
+/// 60 % of the open files with which the server lets in as many connections as it is configured to.
+const OPEN_FILES: u32 = 1024 * 6 / 10;
+/// Connections that do nothing beside those that work.
+const IDLE: usize = 100;
+/// Writers that COPY, and how many rows a batch of theirs has.
+const COPIERS: usize = 3;
+const COPY_ROWS: u64 = 1_000;
+/// All writers; the others INSERT.
+const WRITERS: usize = 5;
+const INSERT_ROWS: u64 = 20;
+/// So much is there before a slow reader begins that it does not fit between it and the server.
+const SLOW_ROWS: u64 = 30_000;
+/// After so many rows it waits until writers have written as many as a few batches hold.
+const SLOW_STRETCH: u64 = 200;
+
+/// 400,000 rows of 100 bytes: more than queries may hold in memory to sort them.
+const TABLES: &str = "CREATE TABLE events (w INT, n BIGINT, v TEXT, PRIMARY KEY (w, n));
+    CREATE TABLE big (k INT PRIMARY KEY, v TEXT);
+    INSERT INTO big SELECT x, concat(repeat('v', 90), CAST(x AS TEXT))
+        FROM generate_series(1, 200000) AS s (x);
+    INSERT INTO big SELECT k + 200000, concat(v, 'more') FROM big";
+/// The greatest text ends in `9more`: a letter comes after all digits.
+const SORTED: (&str, &str) = ("SELECT k FROM big ORDER BY v OFFSET 399999", "200009");
+/// Several sorts at a time, and what merges them, would have parts of the memory each.
+const ALONE: &str = "SET datafusion.execution.target_partitions = 1";
+/// How many rows each writer has, and that none is left out or there twice.
+const COUNTS: &str = "SELECT w, count(*), min(n), max(n), CAST(sum(n) AS BIGINT)
+    FROM events GROUP BY w";
+
+/// A group of processes with a bound on its memory, until it is dropped.
+struct Group {
+    folder: PathBuf,
+}
+
+impl Group {
+    /// Below this process's own group, or one around it, where this system lets one be made.
+    fn with_memory(bytes: u64) -> Option<Group> {
+        let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+        groups.lines().find_map(|line| {
+            let mut parts = line.splitn(3, ':').skip(1);
+            let (kind, own) = (parts.next()?, parts.next()?.trim_start_matches('/'));
+            let (root, limit) = match kind {
+                "" => ("/sys/fs/cgroup", "memory.max"),
+                "memory" => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+                _ => return None,
+            };
+            let own = Path::new(root).join(own);
+            let mut around = own.ancestors().filter(|folder| folder.starts_with(root));
+            around.find_map(|folder| Group::below(folder, limit, bytes))
+        })
+    }
+
+    fn below(folder: &Path, limit: &str, bytes: u64) -> Option<Group> {
+        let folder = folder.join(format!("lazybase-test-{}", std::process::id()));
+        std::fs::create_dir(&folder).ok()?;
+        let group = Group { folder };
+        let limit = group.folder.join(limit);
+        // A folder that is none of a group, or of one without a bound on memory, is empty.
+        let is_one = limit.exists() && group.processes().exists();
+        (is_one && std::fs::write(limit, bytes.to_string()).is_ok()).then_some(group)
+    }
+
+    fn processes(&self) -> PathBuf {
+        self.folder.join("cgroup.procs")
+    }
+
+    /// How many processes were ended since there was no memory for them.
+    fn ended(&self) -> u64 {
+        let told = ["memory.events", "memory.oom_control"].map(|file| {
+            let text = std::fs::read_to_string(self.folder.join(file)).unwrap_or_default();
+            let mut lines = text
+                .lines()
+                .filter_map(|line| line.strip_prefix("oom_kill "));
+            lines.next().map_or(0, |count| count.parse().unwrap())
+        });
+        told.into_iter().sum()
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // A process that has just ended is in it for a moment.
+        for _ in 0..100 {
+            if std::fs::remove_dir(&self.folder).is_ok() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// A server in a group, with few open files.
+fn start_limited(place: &Place, group: Option<&Group>, args: &[&str]) -> Server {
+    let at = "127.0.0.1:0";
+    let listen = [
+        "serve",
+        "--pg-listen",
+        at,
+        "--flight-listen",
+        at,
+        "--http-listen",
+        at,
+    ];
+    let inner = place.command(&[&listen[..], args].concat());
+    let enter = match group {
+        Some(group) => format!("echo $$ > '{}'", group.processes().display()),
+        None => "true".to_owned(),
+    };
+    let words = format!("{enter} && ulimit -n {OPEN_FILES}");
+    Server::spawn(&mut after(&words, &inner))
+}
+
+fn seconds() -> Duration {
+    let given = std::env::var("LAZYBASE_LOAD_SECONDS");
+    Duration::from_secs(given.map_or(SECONDS, |given| given.parse().unwrap()))
+}
+
+/// How far all have come that are at work.
+#[derive(Debug, Default)]
+struct Load {
+    over: AtomicBool,
+    /// Rows that each writer has had acknowledged: those from 0 on.
+    acknowledged: [AtomicU64; WRITERS],
+    points: AtomicU64,
+    scans: AtomicU64,
+    sorts: AtomicU64,
+    /// How often the slow reader waited for writers.
+    rests: AtomicU64,
+    /// Queries that failed alone, for want of memory.
+    refused: AtomicU64,
+}
+
+impl Load {
+    fn is_over(&self) -> bool {
+        self.over.load(Ordering::SeqCst)
+    }
+
+    fn acknowledged(&self) -> [u64; WRITERS] {
+        std::array::from_fn(|writer| self.acknowledged[writer].load(Ordering::SeqCst))
+    }
+
+    fn rows(&self) -> u64 {
+        self.acknowledged().iter().sum()
+    }
+
+    /// Whether each kind of work was done a few times.
+    fn has_got_on(&self) -> bool {
+        let done = |counter: &AtomicU64, least| counter.load(Ordering::SeqCst) >= least;
+        let mut writers = self.acknowledged().into_iter().enumerate();
+        writers.all(|(writer, rows)| rows >= 5 * rows_of(writer))
+            && done(&self.points, 50)
+            && done(&self.scans, 3)
+            && done(&self.sorts, 2)
+            && done(&self.rests, 5)
+    }
+
+    /// An answer; `None` where the query failed alone, in the words that are documented.
+    fn answered<T>(&self, told: Result<T, Error>) -> Option<T> {
+        told.map_err(|error| {
+            let code = error.code().map_or("", |code| code.code());
+            assert!(["53200", "53400"].contains(&code), "{error:?}");
+            self.refused.fetch_add(1, Ordering::SeqCst);
+        })
+        .ok()
+    }
+
+    /// Waits until so many rows were acknowledged, or all is over.
+    async fn until_rows(&self, rows: u64) {
+        while !self.is_over() && self.rows() < rows {
+            rest().await;
+        }
+    }
+}
+
+/// Waits until something is so.
+async fn until(what: &str, is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + 3 * PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+async fn rest() {
+    tokio::time::sleep(Duration::from_millis(5)).await;
+}
+
+/// The rows of one batch of a writer.
+fn rows_of(writer: usize) -> u64 {
+    if writer < COPIERS {
+        COPY_ROWS
+    } else {
+        INSERT_ROWS
+    }
+}
+
+fn value(row: u64) -> String {
+    format!("{row:v>400}")
+}
+
+async fn copy(client: &Client, writer: usize, from: u64) -> Result<u64, Error> {
+    let mut text = String::new();
+    for row in from..from + COPY_ROWS {
+        writeln!(text, "{writer},{row},{}", value(row)).unwrap();
+    }
+    let sql = "COPY events FROM STDIN (FORMAT csv)";
+    let sink = client.copy_in::<_, Bytes>(sql).await?;
+    let mut sink = pin!(sink);
+    sink.send(Bytes::from(text)).await?;
+    sink.finish().await
+}
+
+async fn insert(client: &Client, writer: usize, from: u64) -> Result<u64, Error> {
+    let rows = (from..from + INSERT_ROWS).map(|row| format!("({writer}, {row}, '{}')", value(row)));
+    let rows = rows.collect::<Vec<_>>().join(", ");
+    let sql = format!("INSERT INTO events VALUES {rows}");
+    client.execute(&sql, &[]).await
+}
+
+/// No batch may be refused: where there is too much to do, writers wait.
+async fn write(client: Client, load: Arc<Load>, writer: usize) {
+    let acknowledged = &load.acknowledged[writer];
+    while !load.is_over() {
+        let from = acknowledged.load(Ordering::SeqCst);
+        let written = match writer < COPIERS {
+            true => copy(&client, writer, from).await,
+            false => insert(&client, writer, from).await,
+        };
+        let written = written.unwrap();
+        assert_eq!(written, rows_of(writer));
+        acknowledged.fetch_add(written, Ordering::SeqCst);
+    }
+}
+
+/// The newest acknowledged row of one writer after the other is there.
+async fn read_points(client: Client, load: Arc<Load>) {
+    let sql = "SELECT v FROM events WHERE w = $1 AND n = $2";
+    let get = client.prepare(sql).await.unwrap();
+    let mut writers = (0..WRITERS).cycle();
+    while !load.is_over() {
+        let writer = writers.next().unwrap();
+        let Some(newest) = load.acknowledged()[writer].checked_sub(1) else {
+            rest().await;
+            continue;
+        };
+        let (w, n) = (writer as i32, newest as i64);
+        let row = client.query_one(&get, &[&w, &n]).await.unwrap();
+        assert_eq!(row.get::<_, &str>(0), value(newest));
+        load.points.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// The rows of each writer, of which there are whole batches from the first on.
+fn counted(rows: &[tokio_postgres::Row]) -> [u64; WRITERS] {
+    let mut counts = [0; WRITERS];
+    for row in rows {
+        let writer = usize::try_from(row.get::<_, i32>(0)).unwrap();
+        let [count, least, greatest, sum] = [1_usize, 2, 3, 4].map(|at| row.get::<_, i64>(at));
+        assert_eq!((least, greatest), (0, count - 1));
+        assert_eq!(sum, count * (count - 1) / 2);
+        counts[writer] = u64::try_from(count).unwrap();
+        assert_eq!(counts[writer] % rows_of(writer), 0, "of {writer}");
+    }
+    counts
+}
+
+fn assert_there(acknowledged: [u64; WRITERS], found: [u64; WRITERS]) {
+    let mut both = acknowledged.iter().zip(&found);
+    assert!(
+        both.all(|(acknowledged, found)| acknowledged <= found),
+        "{acknowledged:?} were acknowledged, {found:?} found"
+    );
+}
+
+async fn scan(client: Client, load: Arc<Load>) {
+    while !load.is_over() {
+        let acknowledged = load.acknowledged();
+        if let Some(rows) = load.answered(client.query(COUNTS, &[]).await) {
+            assert_there(acknowledged, counted(&rows));
+            load.scans.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+}
+
+async fn sort(client: Client, load: Arc<Load>) {
+    client.batch_execute(ALONE).await.unwrap();
+    let (sql, last) = SORTED;
+    while !load.is_over() {
+        if let Some(row) = load.answered(client.query_one(sql, &[]).await) {
+            assert_eq!(row.get::<_, i32>(0).to_string(), last);
+            load.sorts.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+}
+
+/// Takes a few rows at a time of all that is there, and the next ones when writers have got on: it
+/// holds them up no more than it loses a row.
+async fn read_slowly(client: Client, load: Arc<Load>) {
+    load.until_rows(SLOW_ROWS).await;
+    let acknowledged = load.acknowledged();
+    let nothing: [&(dyn ToSql + Sync); 0] = [];
+    let rows = client.query_raw("SELECT w, n, v FROM events", nothing);
+    let mut rows = pin!(rows.await.unwrap());
+    let (mut found, mut sums, mut seen) = ([0_u64; WRITERS], [0_u64; WRITERS], 0_u64);
+    while let Some(row) = rows.try_next().await.unwrap() {
+        let writer = usize::try_from(row.get::<_, i32>(0)).unwrap();
+        let row = u64::try_from(row.get::<_, i64>(1)).unwrap();
+        found[writer] += 1;
+        sums[writer] += row;
+        seen += 1;
+        if seen.is_multiple_of(SLOW_STRETCH) && !load.is_over() {
+            load.until_rows(load.rows() + 2 * COPY_ROWS).await;
+            load.rests.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    assert_there(acknowledged, found);
+    for (writer, (count, sum)) in found.into_iter().zip(sums).enumerate() {
+        assert_eq!(count % rows_of(writer), 0, "{found:?}");
+        assert_eq!(sum, count * count.saturating_sub(1) / 2, "{found:?}");
+    }
+}
+
+/// Remembers the most memory of its own that a process was seen to hold, in KiB.
+async fn watch(process: u32, most_kib: Arc<AtomicU64>) {
+    loop {
+        most_kib.fetch_max(own_memory_kib(process), Ordering::SeqCst);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// All at work, until each has done something and the time is over. Then all that was acknowledged
+/// is there, before it is settled and after.
+async fn under_load(server: &Server) -> Arc<Load> {
+    let load = Arc::new(Load::default());
+    let first = client(server).await;
+    first.batch_execute(TABLES).await.unwrap();
+    first.batch_execute(ALONE).await.unwrap();
+    let mut idle = Vec::new();
+    for _ in 0..IDLE {
+        idle.push(client(server).await);
+    }
+    let mut tasks: Vec<JoinHandle<()>> = Vec::new();
+    for writer in 0..WRITERS {
+        let writing = write(client(server).await, Arc::clone(&load), writer);
+        tasks.push(tokio::spawn(writing));
+    }
+    for _ in 0..2 {
+        let reading = read_points(client(server).await, Arc::clone(&load));
+        tasks.push(tokio::spawn(reading));
+        let scanning = scan(client(server).await, Arc::clone(&load));
+        tasks.push(tokio::spawn(scanning));
+    }
+    tasks.push(tokio::spawn(sort(client(server).await, Arc::clone(&load))));
+    let slow = read_slowly(client(server).await, Arc::clone(&load));
+    let slow = tokio::spawn(slow);
+    let begun = Instant::now();
+    let is_broken = || tasks.iter().any(JoinHandle::is_finished);
+    while begun.elapsed() < seconds() || !load.has_got_on() {
+        if is_broken() || begun.elapsed() > seconds() + 5 * PATIENCE {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    load.over.store(true, Ordering::SeqCst);
+    for task in tasks.into_iter().chain([slow]) {
+        task.await.unwrap();
+    }
+    assert!(load.has_got_on(), "{load:?}");
+    for settled in [false, true] {
+        if settled {
+            first.batch_execute("SETTLE").await.unwrap();
+        }
+        let rows = first.query(COUNTS, &[]).await.unwrap();
+        assert_eq!(counted(&rows), load.acknowledged(), "settled: {settled}");
+        assert_eq!(cell(&first, SORTED.0).await, SORTED.1);
+    }
+    load
+}
+
+#[test]
+fn many_at_work_keep_within_60_percent_of_the_budgets() {
+    let limit_kib = BUDGETS_KIB * 6 / 10;
+    let group = Group::with_memory(limit_kib << 10);
+    if group.is_none() {
+        // Around the test harness, which keeps what passing tests print.
+        let word = "SKIPPED: this system bounds the memory of no group of processes for tests: \
+                    what the server holds is watched\n";
+        std::io::stderr().write_all(word.as_bytes()).unwrap();
+    }
+    let place = Place::new();
+    let cache = limits::CACHE_BYTES.to_string();
+    // Less than as shipped for queries, so that sorts of some seconds spill.
+    let given = ["--query-memory", "32 MiB", "--cache-bytes", &cache];
+    let server = start_limited(&place, group.as_ref(), &given);
+    let most_kib = Arc::new(AtomicU64::new(0));
+    let load = wait_for(async {
+        let watching = watch(server.id(), Arc::clone(&most_kib));
+        let watching = tokio::spawn(watching);
+        let load = under_load(&server).await;
+        watching.abort();
+        load
+    });
+    let said = server.stop().join("\n");
+    for broken in ["Too many open files", "panicked"] {
+        assert!(!said.contains(broken), "{said}");
+    }
+    let most_kib = most_kib.load(Ordering::SeqCst);
+    assert!(
+        (50_000..limit_kib).contains(&most_kib),
+        "{most_kib} KiB of {limit_kib}"
+    );
+    assert_eq!(group.as_ref().map_or(0, Group::ended), 0);
+    println!("{most_kib} KiB of {limit_kib}: {load:?}");
+    place.ok(&["verify"]);
+}
+
+/// A figure of the server's: the sum of its series that have this label.
+fn figure(server: &Server, name: &str, label: Option<(&str, &str)>) -> f64 {
+    let (status, text) = server.get("/metrics");
+    assert_eq!(status, 200, "{text}");
+    let families = parse(&text);
+    let family = families.get(name);
+    let samples = family.into_iter().flat_map(|family| &family.samples);
+    let has = |labels: &std::collections::BTreeMap<String, String>| {
+        label.is_none_or(|(label, value)| labels.get(label).is_some_and(|found| found == value))
+    };
+    let samples = samples.filter(|sample| has(&sample.labels));
+    samples.map(|sample| sample.value).sum()
+}
+
+/// How far everything has come: each figure only rises.
+async fn progress(server: &Server, client: &Client, load: &Load) -> [(&'static str, f64); 6] {
+    let authority = "SELECT through_scu FROM lazybase.lag WHERE stage = 'authority'";
+    let authority = cell(client, authority).await.parse().unwrap();
+    let attempts = |stage| {
+        figure(
+            server,
+            "lazybase_stage_attempts_total",
+            Some(("stage", stage)),
+        )
+    };
+    let count = |counter: &AtomicU64| counter.load(Ordering::SeqCst) as f64;
+    [
+        ("SCUs in the authority", authority),
+        (
+            "attempts of merges",
+            attempts("merge") + attempts("authority"),
+        ),
+        ("rows written", load.rows() as f64),
+        ("points read", count(&load.points)),
+        ("scans", count(&load.scans)),
+        (
+            "waits of writers",
+            figure(server, "lazybase_ingest_waits_total", None),
+        ),
+    ]
+}
+
+/// Waits until each figure has risen by as much as is wanted.
+async fn until_risen(server: &Server, client: &Client, load: &Load, wanted: [f64; 6]) {
+    let begun = progress(server, client, load).await;
+    let until = Instant::now() + 3 * PATIENCE;
+    loop {
+        let now = progress(server, client, load).await;
+        let risen = now.iter().zip(&begun).zip(wanted);
+        let mut risen = risen.map(|((now, begun), wanted)| now.1 - begun.1 >= wanted);
+        if risen.all(|risen| risen) {
+            return;
+        }
+        assert!(Instant::now() < until, "{begun:?} became {now:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// Heavy statements one after the other; how many have ended.
+async fn ask_heavily(client: Client, load: Arc<Load>) {
+    let sql = "SELECT count(*) FROM generate_series(1, 5000000) AS s (x) WHERE x % 7 = 3";
+    while !load.is_over() {
+        assert_eq!(cell(&client, sql).await, "714286");
+        load.sorts.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Ends what is at work.
+async fn end(load: &Load, tasks: Vec<JoinHandle<()>>) {
+    load.over.store(true, Ordering::SeqCst);
+    for task in tasks {
+        task.await.unwrap();
+    }
+}
+
+/// What counts is that each gets on at all: how much of the machine it has is for benchmarks.
+#[test]
+fn each_gets_on_while_others_take_all_that_they_can() {
+    let place = Place::new();
+    let given = [
+        "--unsorted-bytes-max",
+        "1 MiB",
+        "--seal-bytes",
+        "512 KiB",
+        "--workers",
+        "1",
+        "--heavy-statements",
+        "2",
+    ];
+    let server = Server::start(&place, &given);
+    wait_for(async {
+        let own = client(&server).await;
+        let table = "CREATE TABLE events (w INT, n BIGINT, v TEXT, PRIMARY KEY (w, n))";
+        own.batch_execute(table).await.unwrap();
+        // Writers that have to wait again and again: ingest takes what it can get.
+        let load = Arc::new(Load::default());
+        let mut tasks = Vec::new();
+        for writer in 0..WRITERS {
+            let writing = write(client(&server).await, Arc::clone(&load), writer);
+            tasks.push(tokio::spawn(writing));
+        }
+        let reading = read_points(client(&server).await, Arc::clone(&load));
+        tasks.push(tokio::spawn(reading));
+        tasks.push(tokio::spawn(scan(client(&server).await, Arc::clone(&load))));
+        let wanted = [10.0, 5.0, 20_000.0, 30.0, 3.0, 5.0];
+        until_risen(&server, &own, &load, wanted).await;
+        end(&load, tasks).await;
+        own.batch_execute("SETTLE").await.unwrap();
+        let rows = own.query(COUNTS, &[]).await.unwrap();
+        assert_eq!(counted(&rows), load.acknowledged());
+        own.batch_execute("TRUNCATE events").await.unwrap();
+        // Heavy queries of which some always wait for their turn.
+        let load = Arc::new(Load::default());
+        let mut tasks = Vec::new();
+        for _ in 0..6 {
+            let asking = ask_heavily(client(&server).await, Arc::clone(&load));
+            tasks.push(tokio::spawn(asking));
+        }
+        until("no heavy statement waits", || {
+            figure(&server, "lazybase_heavy_waiting", None) >= 1.0
+        })
+        .await;
+        for writer in [0, COPIERS] {
+            let writing = write(client(&server).await, Arc::clone(&load), writer);
+            tasks.push(tokio::spawn(writing));
+        }
+        let reading = read_points(client(&server).await, Arc::clone(&load));
+        tasks.push(tokio::spawn(reading));
+        tasks.push(tokio::spawn(scan(client(&server).await, Arc::clone(&load))));
+        let wanted = [5.0, 3.0, 5_000.0, 30.0, 3.0, 0.0];
+        until_risen(&server, &own, &load, wanted).await;
+        let heavy = load.sorts.load(Ordering::SeqCst);
+        until("no heavy statement ends", || {
+            load.sorts.load(Ordering::SeqCst) >= heavy + 3
+        })
+        .await;
+        end(&load, tasks).await;
+        let rows = own.query(COUNTS, &[]).await.unwrap();
+        assert_eq!(counted(&rows), load.acknowledged());
+    });
+    server.stop();
+}
+
+/// Each number is written anew. They look drawn, so that no codec makes them small.
+async fn write_anew(client: &Client, round: i64) {
+    let sql = format!(
+        "INSERT INTO t SELECT x, {round}, (x * x * 7919 + x * {round} * 104729) % 998244353,
+             (x * x * 104729 + x * {round} * 7919) % 998244353
+             FROM generate_series(1, 40000) AS s (x)"
+    );
+    client.batch_execute(&sql).await.unwrap();
+    client.batch_execute("SETTLE").await.unwrap();
+}
+
+/// Everything is written anew again and again, with a past of an hour and a reader that holds on to
+/// what was there first.
+#[test]
+fn superseded_files_keep_within_their_bound() {
+    const BOUND: f64 = (8 << 20) as f64;
+    let place = Place::new();
+    let given = ["--retention", "1 h", "--superseded-bytes-max", "8 MiB"];
+    let server = Server::start(&place, &given);
+    wait_for(async {
+        let (writer, reader) = (client(&server).await, client(&server).await);
+        let table = "CREATE TABLE t (k BIGINT PRIMARY KEY, round INT, a BIGINT, b BIGINT)";
+        writer.batch_execute(table).await.unwrap();
+        let mut round = 1;
+        write_anew(&writer, round).await;
+        reader.batch_execute("BEGIN READ ONLY").await.unwrap();
+        let sum = "SELECT CAST(sum(a) AS TEXT) FROM t";
+        let first = cell(&reader, sum).await;
+        let deadline = Instant::now() + 5 * PATIENCE;
+        // It is never idle, and what it sees is what was there first, or an error.
+        let lost = loop {
+            assert!(Instant::now() < deadline, "{:?}", server.said());
+            round += 1;
+            write_anew(&writer, round).await;
+            match reader.query_one(sum, &[]).await {
+                Ok(row) => assert_eq!(row.get::<_, &str>(0), first),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(lost.code().unwrap().code(), "72000", "{lost:?}");
+        let detail = lost.as_db_error().unwrap().detail().unwrap_or_default();
+        assert!(detail.contains("superseded_bytes_max"), "{lost:?}");
+        // The newest rows are there, the first ones are no longer kept.
+        let newest = format!("SELECT count(*) FROM t WHERE round = {round}");
+        assert_eq!(cell(&writer, &newest).await, "40000");
+        let past = "SELECT count(*) FROM t AS OF SCU 1";
+        let past = writer.simple_query(past).await.unwrap_err();
+        assert_eq!(past.code().unwrap().code(), "72000", "{past:?}");
+        assert!(figure(&server, "lazybase_retention_seconds", None) < 3_600.0);
+        assert!(figure(&server, "lazybase_snapshots_ended_total", None) >= 1.0);
+        until("too much stays of the past", || {
+            figure(&server, "lazybase_superseded_bytes", None) <= BOUND
+        })
+        .await;
+        until("files stay that nothing keeps", || {
+            let segments = Some(("kind", "segments"));
+            let segments = figure(&server, "lazybase_disk_bytes", segments);
+            segments - figure(&server, "lazybase_table_bytes", None) <= BOUND
+        })
+        .await;
+    });
+    server.line("the retention is shortened");
+    server.line("was ended");
+    let troubles = server.rows("SELECT message FROM lazybase.troubles");
+    assert!(troubles.contains("superseded_bytes_max"), "{troubles}");
+    server.stop();
+    place.ok(&["verify"]);
+}
