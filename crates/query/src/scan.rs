@@ -52,6 +52,9 @@ use crate::pg_catalog::types::mark;
 use crate::table::{ScanNote, ScanNotes};
 use crate::types::{self, UUID};
 
+#[cfg(test)]
+mod tests;
+
 /// Which columns a scan gives, and in which form.
 #[derive(Debug, Clone)]
 pub(crate) struct Shape {
@@ -501,15 +504,33 @@ impl Parts {
     }
 }
 
-/// Parts in as many groups as are wanted, each a stretch of the key space.
+/// Parts in as many groups as are wanted, at most: each a stretch of the key space, of about as many
+/// bytes as any other.
 fn contiguous(parts: Vec<ScanPart>, groups: usize) -> Vec<Vec<ScanPart>> {
-    let groups = groups.min(parts.len()).max(1);
-    let total = parts.len();
-    let mut partitions: Vec<Vec<ScanPart>> = vec![Vec::new(); groups];
-    for (at, part) in parts.into_iter().enumerate() {
-        partitions[at * groups / total].push(part);
+    let wanted = groups.min(parts.len()).max(1);
+    let bytes: Vec<u64> = parts.iter().map(|part| part.bytes).collect();
+    let mut groups = vec![Vec::new(); wanted];
+    for (part, group) in parts.into_iter().zip(balanced(&bytes, wanted)) {
+        groups[group].push(part);
     }
-    partitions
+    groups.retain(|parts| !parts.is_empty());
+    match groups.is_empty() {
+        true => vec![Vec::new()],
+        false => groups,
+    }
+}
+
+/// The group of each of some weights that follow each other: the one in which its middle lies.
+fn balanced(weights: &[u64], groups: usize) -> Vec<usize> {
+    let weight = |weight: &u64| u128::from(*weight).max(1);
+    let total: u128 = weights.iter().map(weight).sum();
+    let mut before = 0;
+    let group = |of: &u64| {
+        let group = (before + weight(of) / 2) * groups as u128 / total;
+        before += weight(of);
+        group as usize
+    };
+    weights.iter().map(group).collect()
 }
 
 impl DisplayAs for LazyScanExec {

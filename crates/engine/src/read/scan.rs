@@ -18,7 +18,6 @@ use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use lazybase_model::{Error, Result, Stage, TableId};
 
 use super::arrow_internal;
-use super::declared::OUT_OF_RANGE;
 use super::hidden::{HiddenColumn, OWN_SCU};
 use super::identify::Identifier;
 use super::instead::{Covering, Stored};
@@ -26,7 +25,7 @@ use super::own::{OwnChanges, changes_of};
 use super::point::stage_of;
 use super::snapshot::Snapshot;
 use super::source::{Chunk, PieceReader, Source, Stretch, intersection};
-use super::steps::{self, ReadStep};
+use super::steps::{self, ReadStep, Shares};
 use super::views::ViewRead;
 use crate::change_batch::{ChangeBatch, Scus};
 use crate::env::planted::{Planted, is_planted};
@@ -37,9 +36,11 @@ use crate::stages::merge::{MergeShape, OutputSize, reconcile, reconcile_versions
 use crate::stages::sort::sort_changes;
 use crate::ttl::Expiry;
 
+mod reading;
 mod shown;
 mod sums;
 
+use reading::{Reading, RowStream};
 use shown::{Wanted, wanted};
 
 /// What a scan wants.
@@ -56,7 +57,8 @@ pub struct ScanRequest {
     pub buffered: Vec<OwnChanges>,
     /// Output batches aim at this many rows.
     pub batch_rows: usize,
-    /// The scan is cut into about this many parts, where it is large enough.
+    /// The scan is cut into about this many parts, each of about as many stored bytes, where it is
+    /// large enough.
     pub parts: usize,
 }
 
@@ -111,6 +113,8 @@ pub struct ScanPart {
     work: Arc<PartWork>,
     /// Which of the ranges that were asked for it lies in.
     pub range: usize,
+    /// About how many stored bytes it goes through.
+    pub bytes: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -457,12 +461,14 @@ fn assemble(
     let view = view.map(|read| with_table_key(Arc::new(read), layout, &reader.columns));
     let view = view.transpose()?;
     let schema = output_schema(layout, &request.projection, form)?;
-    let budget = sums.bytes / request.parts.max(1) as u64 + 1;
+    let mut shares = Shares::new(sums.bytes, request.parts);
     let mut parts = Vec::new();
     for ((sources, steps, _), range) in pieces.into_iter().zip(ranges) {
-        for steps in steps::cut(&sources, steps, budget) {
+        for steps in steps::cut(&sources, steps, &mut shares) {
+            let bytes = steps.iter().map(|step| steps::step_bytes(&sources, step));
             parts.push(ScanPart {
                 range,
+                bytes: bytes.sum(),
                 work: Arc::new(PartWork {
                     snapshot: snapshot.clone(),
                     layout: Arc::clone(layout),
@@ -582,57 +588,6 @@ impl ScanPart {
     }
 }
 
-type RowStream = BoxStream<'static, Result<RecordBatch>>;
-
-/// A step that is being read.
-struct Reading {
-    work: Arc<PartWork>,
-    step: usize,
-    rows: RowStream,
-    /// How many rows it has given.
-    given: usize,
-    /// Whether its rows come from other sources than planned: those see to damage themselves.
-    instead: bool,
-}
-
-impl Reading {
-    async fn next(mut self) -> Result<Option<(RecordBatch, Reading)>> {
-        loop {
-            match self.rows.next().await {
-                None => return Ok(None),
-                Some(Ok(rows)) => {
-                    self.given += rows.num_rows();
-                    return Ok(Some((rows, self)));
-                }
-                Some(Err(error)) if self.instead => return Err(error),
-                Some(Err(error)) if error.sqlstate() == OUT_OF_RANGE => {
-                    return Err(self.work.with_key(self.step, error).await);
-                }
-                Some(Err(error)) => {
-                    let rows = self.work.read_instead(self.step, error).await?;
-                    self.rows = skip_rows(rows, self.given);
-                    self.instead = true;
-                }
-            }
-        }
-    }
-}
-
-/// The rows of a stream after the first `count`.
-fn skip_rows(rows: RowStream, count: usize) -> RowStream {
-    if count == 0 {
-        return rows;
-    }
-    let mut left = count;
-    rows.map_ok(move |rows| {
-        let skipped = left.min(rows.num_rows());
-        left -= skipped;
-        rows.slice(skipped, rows.num_rows() - skipped)
-    })
-    .try_filter(|rows| futures::future::ready(rows.num_rows() > 0))
-    .boxed()
-}
-
 impl PartWork {
     fn stream(self: Arc<Self>) -> RowStream {
         stream::iter(0..self.steps.len())
@@ -642,14 +597,8 @@ impl PartWork {
     }
 
     fn run(self: Arc<Self>, step: usize) -> Result<RowStream> {
-        let reading = Reading {
-            rows: Arc::clone(&self).read(step)?,
-            work: self,
-            step,
-            given: 0,
-            instead: false,
-        };
-        Ok(stream::try_unfold(reading, Reading::next).boxed())
+        let rows = Arc::clone(&self).read(step)?;
+        Ok(Reading::new(self, step, rows).stream())
     }
 
     fn read(self: Arc<Self>, step: usize) -> Result<RowStream> {

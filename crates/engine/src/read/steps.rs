@@ -14,6 +14,12 @@ use super::source::{Source, Stretch, intersection};
 use crate::key::Key;
 use crate::manifest::KeyRange;
 
+#[cfg(test)]
+mod tests;
+
+/// A source is cut between its own pieces where a part of a scan has at least so many of them.
+const PIECES_MIN: u64 = 4;
+
 /// One step of a scan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ReadStep {
@@ -331,30 +337,62 @@ fn describe<'s>(sums: &mut Sums, counted: &mut Counted<'s>, source: &'s Source, 
     }
 }
 
-/// Cuts steps into parts of about `budget` bytes each.
-pub(super) fn cut(sources: &[Source], steps: Vec<ReadStep>, budget: u64) -> Vec<Vec<ReadStep>> {
-    let mut parts: Vec<Vec<ReadStep>> = Vec::new();
-    let mut filled = u64::MAX;
-    for step in steps
-        .into_iter()
-        .flat_map(|step| cut_step(sources, step, budget))
-    {
-        let bytes = step_bytes(sources, &step);
-        match parts.last_mut() {
-            Some(part) if filled + bytes <= budget => {
-                part.push(step);
-                filled += bytes;
-            }
-            _ => {
-                parts.push(vec![step]);
-                filled = bytes;
+/// Deals bytes out to parts of a scan, each of which gets about as many as any other, in the order
+/// in which they are read.
+#[derive(Debug)]
+pub(super) struct Shares {
+    parts: u64,
+    /// What all parts get together, and what was dealt out so far.
+    bytes: u64,
+    dealt: u64,
+}
+
+impl Shares {
+    /// So many parts of so many bytes.
+    pub(super) fn new(bytes: u64, parts: usize) -> Shares {
+        Shares {
+            parts: parts.max(1) as u64,
+            bytes: bytes.max(1),
+            dealt: 0,
+        }
+    }
+
+    /// The part that gets the next bytes: the one in which their middle lies.
+    fn deal(&mut self, bytes: u64) -> u64 {
+        let middle = u128::from(self.dealt) + u128::from(bytes / 2);
+        let part = middle * u128::from(self.parts) / u128::from(self.bytes);
+        self.dealt += bytes;
+        u64::try_from(part).map_or(self.parts - 1, |part| part.min(self.parts - 1))
+    }
+
+    /// How many parts so many bytes fill, at least one.
+    fn filled_by(&self, bytes: u64) -> u64 {
+        let parts = u128::from(bytes) * u128::from(self.parts) / u128::from(self.bytes);
+        u64::try_from(parts).unwrap_or(self.parts).max(1)
+    }
+}
+
+/// Cuts steps into parts, each of the pieces that are dealt out to it. Steps of one part that follow
+/// each other stay together.
+pub(super) fn cut(
+    sources: &[Source],
+    steps: Vec<ReadStep>,
+    shares: &mut Shares,
+) -> Vec<Vec<ReadStep>> {
+    let mut parts: Vec<(u64, Vec<ReadStep>)> = Vec::new();
+    for step in steps {
+        for (part, step) in cut_step(sources, step, shares) {
+            match parts.last_mut() {
+                Some((last, steps)) if *last == part => steps.push(step),
+                _ => parts.push((part, vec![step])),
             }
         }
     }
-    parts
+    parts.into_iter().map(|(_, steps)| steps).collect()
 }
 
-fn step_bytes(sources: &[Source], step: &ReadStep) -> u64 {
+/// The stored bytes of the pieces that a step reads, those that it clips included.
+pub(super) fn step_bytes(sources: &[Source], step: &ReadStep) -> u64 {
     let bytes = |stretch: &Stretch| -> u64 {
         let source = &sources[stretch.source];
         stretch
@@ -369,10 +407,7 @@ fn step_bytes(sources: &[Source], step: &ReadStep) -> u64 {
     }
 }
 
-fn cut_step(sources: &[Source], step: ReadStep, budget: u64) -> Vec<ReadStep> {
-    if step_bytes(sources, &step) <= budget {
-        return vec![step];
-    }
+fn cut_step(sources: &[Source], step: ReadStep, shares: &mut Shares) -> Vec<(u64, ReadStep)> {
     match step {
         ReadStep::Alone {
             stretch,
@@ -380,73 +415,109 @@ fn cut_step(sources: &[Source], step: ReadStep, budget: u64) -> Vec<ReadStep> {
             whole,
         } => {
             let source = &sources[stretch.source];
-            let mut cuts = Vec::new();
-            let (mut start, mut bytes) = (stretch.pieces.start, 0);
+            let mut cuts: Vec<(u64, ReadStep)> = Vec::new();
             for piece in stretch.pieces.clone() {
-                bytes += weigh(source, stretch.segment, piece).1;
-                if bytes >= budget || piece + 1 == stretch.pieces.end {
-                    let stretch = Stretch {
-                        pieces: start..piece + 1,
-                        ..stretch.clone()
-                    };
-                    cuts.push(ReadStep::Alone {
-                        stretch,
-                        range: range.clone(),
-                        whole,
-                    });
-                    (start, bytes) = (piece + 1, 0);
+                let part = shares.deal(weigh(source, stretch.segment, piece).1);
+                if let Some((last, ReadStep::Alone { stretch, .. })) = cuts.last_mut()
+                    && *last == part
+                {
+                    stretch.pieces.end = piece + 1;
+                    continue;
                 }
+                let stretch = Stretch {
+                    pieces: piece..piece + 1,
+                    ..stretch.clone()
+                };
+                let range = range.clone();
+                let step = ReadStep::Alone {
+                    stretch,
+                    range,
+                    whole,
+                };
+                cuts.push((part, step));
             }
             cuts
         }
         ReadStep::Reconcile { stretches, range } => {
-            cut_reconcile(sources, stretches, &range, budget)
+            cut_reconcile(sources, stretches, range, shares)
         }
     }
 }
 
-/// Cuts at the least keys of pieces, so that each cut holds about the budget.
+/// A piece of a step: its least key, its source, its bytes.
+type Keyed<'s> = (&'s [u8], usize, u64);
+
+/// Cuts at the least keys of pieces. Where one source is most of the step these are its own, so
+/// that none of its pieces, which are the large ones, is read by two parts, and so that all scans
+/// cut it at the same keys, whatever lies over it.
 fn cut_reconcile(
     sources: &[Source],
     stretches: Vec<Stretch>,
-    range: &KeyRange,
-    budget: u64,
-) -> Vec<ReadStep> {
-    let mut keyed: Vec<(&[u8], u64)> = Vec::new();
+    range: KeyRange,
+    shares: &mut Shares,
+) -> Vec<(u64, ReadStep)> {
+    let mut keyed: Vec<Keyed<'_>> = Vec::new();
     for stretch in &stretches {
         let source = &sources[stretch.source];
         for piece in stretch.pieces.clone() {
             let (min, _) = bounds(source, stretch.segment, piece);
-            keyed.push((min, weigh(source, stretch.segment, piece).1));
+            let bytes = weigh(source, stretch.segment, piece).1;
+            keyed.push((min, stretch.source, bytes));
         }
     }
     keyed.sort_unstable();
-    let mut cuts = Vec::new();
-    let mut low = range.low.clone();
-    let mut filled = 0;
-    for (min, bytes) in keyed {
-        let key = Key::new(min);
-        if filled >= budget && low.as_ref().is_none_or(|low| *low < key) {
-            let high = Some(key.clone());
-            cuts.push(KeyRange {
-                low: low.replace(key),
-                high,
-            });
-            filled = 0;
+    let leading = leading_source(&keyed, shares);
+    let mut parts: Vec<(u64, KeyRange)> = Vec::new();
+    let (mut low, mut present) = (range.low.clone(), None);
+    for (min, source, bytes) in keyed {
+        let part = shares.deal(bytes);
+        let before = *present.get_or_insert(part);
+        let may_cut = leading.is_none_or(|leading| leading == source);
+        if part == before || !may_cut {
+            continue;
         }
-        filled += bytes;
+        let key = Key::new(min);
+        if low.as_ref().is_none_or(|low| *low < key) {
+            let high = Some(key.clone());
+            let low = low.replace(key);
+            parts.push((before, KeyRange { low, high }));
+            present = Some(part);
+        }
     }
-    cuts.push(KeyRange {
-        low,
-        high: range.high.clone(),
-    });
-    cuts.into_iter()
-        .filter_map(|cut| {
-            let stretches = restrict(sources, &stretches, &cut);
-            let range = intersection(&cut, range)?;
-            (!stretches.is_empty()).then_some(ReadStep::Reconcile { stretches, range })
-        })
-        .collect()
+    let last = present.unwrap_or(0);
+    if parts.is_empty() {
+        return vec![(last, ReadStep::Reconcile { stretches, range })];
+    }
+    let high = range.high.clone();
+    parts.push((last, KeyRange { low, high }));
+    let step = |(part, cut): (u64, KeyRange)| {
+        let stretches = restrict(sources, &stretches, &cut);
+        let range = intersection(&cut, &range)?;
+        let step = ReadStep::Reconcile { stretches, range };
+        Some((part, step)).filter(|(_, step)| !is_empty(step))
+    };
+    parts.into_iter().filter_map(step).collect()
+}
+
+fn is_empty(step: &ReadStep) -> bool {
+    matches!(step, ReadStep::Reconcile { stretches, .. } if stretches.is_empty())
+}
+
+/// The source that has most of the bytes, if it has so many pieces that cuts between them make
+/// parts of about one size.
+fn leading_source(keyed: &[Keyed<'_>], shares: &Shares) -> Option<usize> {
+    let mut of_sources: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
+    let mut all = 0_u64;
+    for (_, source, bytes) in keyed {
+        let (of_source, pieces) = of_sources.entry(*source).or_default();
+        *of_source += bytes;
+        *pieces += 1;
+        all += bytes;
+    }
+    let most = of_sources.into_iter().max_by_key(|(_, (bytes, _))| *bytes);
+    let (source, (bytes, pieces)) = most?;
+    let leads = bytes.saturating_mul(2) > all && pieces >= PIECES_MIN * shares.filled_by(all);
+    leads.then_some(source)
 }
 
 /// The parts of stretches that overlap a range.

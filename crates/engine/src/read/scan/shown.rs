@@ -71,6 +71,7 @@ impl ScanPart {
         ScanPart {
             work: Arc::new(work),
             range: self.range,
+            bytes: self.bytes,
         }
     }
 }

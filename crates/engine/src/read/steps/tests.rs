@@ -1,0 +1,194 @@
+//! Scans that are cut into parts read each row once, in order, and the parts are of one size.
+
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
+use arrow::datatypes::{DataType, Int64Type};
+use lazybase_model::{Column, Stage, Table, TableId, ViewId};
+use proptest::prelude::*;
+
+use super::*;
+use crate::change_batch::ChangeBatch;
+use crate::read::source::Chunk;
+use crate::segment::RowLayout;
+
+fn layout() -> Arc<RowLayout> {
+    let columns = vec![Column::new("id", DataType::Int64)];
+    let table = Table::new(TableId(1), ViewId(1), "t", columns, &[0]);
+    Arc::new(RowLayout::primary(&Arc::new(table)).unwrap())
+}
+
+fn rows(layout: &RowLayout, keys: impl IntoIterator<Item = i64>) -> ChangeBatch {
+    let keys: ArrayRef = Arc::new(Int64Array::from_iter_values(keys));
+    let data = RecordBatch::try_new(Arc::clone(&layout.schema), vec![keys]).unwrap();
+    ChangeBatch::upserts(data, 1)
+}
+
+fn source(layout: &RowLayout, chunks: &[Vec<i64>]) -> Source {
+    let chunk = |keys: &Vec<i64>| Chunk::new(layout, rows(layout, keys.clone())).unwrap();
+    Source::Memory {
+        stage: Stage::Open,
+        name: "chunks".to_owned(),
+        chunks: Arc::new(chunks.iter().map(chunk).collect()),
+        own: false,
+    }
+}
+
+fn key(layout: &RowLayout, id: i64) -> Key {
+    let keys = layout.codec.encode(&rows(layout, [id]).data).unwrap();
+    Key::new(keys.row(0).data())
+}
+
+/// The keys of a source's pieces that lie in a range.
+fn keys_in(layout: &RowLayout, sources: &[Source], of: &Stretch, range: &KeyRange) -> Vec<i64> {
+    let Source::Memory { chunks, .. } = &sources[of.source] else {
+        panic!("all sources are in memory");
+    };
+    let clipped = chunks[of.pieces.clone()].iter().map(|chunk| {
+        let clipped = chunk.rows.clip(&layout.codec, range).unwrap();
+        let keys = clipped.data.column(0).as_primitive::<Int64Type>();
+        keys.values().to_vec()
+    });
+    clipped.collect::<Vec<_>>().concat()
+}
+
+/// What a step reads: keys with the source that they are of, in the order of keys.
+fn read(layout: &RowLayout, sources: &[Source], step: &ReadStep) -> Vec<(i64, usize)> {
+    let (stretches, range) = match step {
+        ReadStep::Alone {
+            stretch,
+            range,
+            whole,
+        } => {
+            let all = keys_in(layout, sources, stretch, &KeyRange::default());
+            let inside = keys_in(layout, sources, stretch, range);
+            assert!(!whole || all == inside, "whole pieces need no clipping");
+            (std::slice::from_ref(stretch), range)
+        }
+        ReadStep::Reconcile { stretches, range } => (stretches.as_slice(), range),
+    };
+    let of_stretch = |of: &Stretch| {
+        let keys = keys_in(layout, sources, of, range).into_iter();
+        keys.map(|key| (key, of.source)).collect::<Vec<_>>()
+    };
+    let mut read: Vec<_> = stretches.iter().flat_map(of_stretch).collect();
+    read.sort_unstable();
+    read
+}
+
+fn all_bytes(sources: &[Source], steps: &[ReadStep]) -> u64 {
+    steps.iter().map(|step| step_bytes(sources, step)).sum()
+}
+
+/// Chunks whose keys rise: how far each lies behind the one before, and how many rows it has.
+fn chunks_of(lengths: &[(i64, i64)]) -> Vec<Vec<i64>> {
+    let mut next = 0;
+    let chunk = |(gap, rows): &(i64, i64)| {
+        let keys: Vec<i64> = (0..*rows).map(|row| next + gap + 2 * row).collect();
+        next = keys[keys.len() - 1] + 1;
+        keys
+    };
+    lengths.iter().map(chunk).collect()
+}
+
+fn any_chunks() -> impl Strategy<Value = Vec<Vec<i64>>> {
+    let lengths = prop::collection::vec((0_i64..40, 1_i64..20), 1..12);
+    lengths.prop_map(|lengths| chunks_of(&lengths))
+}
+
+proptest! {
+    #[test]
+    fn parts_read_each_row_once_and_in_order(
+        chunks in prop::collection::vec(any_chunks(), 1..4),
+        bounds in (-5_i64..150, 0_i64..200),
+        bounded in (any::<bool>(), any::<bool>()),
+        parts in 1_usize..6,
+    ) {
+        let layout = layout();
+        let sources: Vec<Source> = chunks.iter().map(|of| source(&layout, of)).collect();
+        let (low, high) = (bounds.0, bounds.0 + bounds.1);
+        let range = KeyRange {
+            low: bounded.0.then(|| key(&layout, low)),
+            high: bounded.1.then(|| key(&layout, high)),
+        };
+        let inside = |id: &i64| (!bounded.0 || *id >= low) && (!bounded.1 || *id < high);
+        let of_source = |(at, of): (usize, &Vec<Vec<i64>>)| {
+            let keys = of.iter().flatten().copied().filter(inside);
+            keys.map(|id| (id, at)).collect::<Vec<_>>()
+        };
+        let mut expected: Vec<_> = chunks.iter().enumerate().flat_map(of_source).collect();
+        expected.sort_unstable();
+        let steps = decompose(&sources, &range);
+        let mut shares = Shares::new(all_bytes(&sources, &steps), parts);
+        let cut = cut(&sources, steps, &mut shares);
+        prop_assert!(cut.len() <= parts);
+        prop_assert!(cut.iter().all(|steps| !steps.is_empty()));
+        let of_steps = cut.iter().flatten().map(|step| read(&layout, &sources, step));
+        prop_assert_eq!(of_steps.collect::<Vec<_>>().concat(), expected);
+    }
+
+    #[test]
+    fn parts_of_pieces_that_nothing_overlaps_differ_by_a_piece(
+        lengths in prop::collection::vec((1_i64..40, 1_i64..20), 1..40),
+        parts in 1_usize..6,
+    ) {
+        let layout = layout();
+        let sources = [source(&layout, &chunks_of(&lengths))];
+        let steps = decompose(&sources, &KeyRange::default());
+        let all = all_bytes(&sources, &steps);
+        let mut shares = Shares::new(all, parts);
+        let cut = cut(&sources, steps, &mut shares);
+        let largest = (0..lengths.len()).map(|piece| weigh(&sources[0], 0, piece).1).max();
+        for steps in &cut {
+            let most = all / parts as u64 + largest.unwrap();
+            prop_assert!(all_bytes(&sources, steps) <= most);
+        }
+    }
+}
+
+/// Three files of sizes 3, 3 and 2 are two parts of 4, and not one of 6 and one of 2.
+#[test]
+fn parts_are_cut_inside_of_what_would_not_fit() {
+    let layout = layout();
+    let pieces = |count: i64, from: i64| -> Vec<Vec<i64>> {
+        let piece = |at: i64| (0..10).map(|row| from + 10 * at + row).collect();
+        (0..count).map(piece).collect()
+    };
+    // Between the sources lie keys of nobody: they are steps of their own.
+    let sources = [pieces(30, 0), pieces(30, 10_000), pieces(20, 20_000)];
+    let sources = sources.map(|of| source(&layout, &of));
+    let steps = decompose(&sources, &KeyRange::default());
+    assert_eq!(steps.len(), 3);
+    let all = all_bytes(&sources, &steps);
+    let parts = cut(&sources, steps, &mut Shares::new(all, 2));
+    let bytes: Vec<u64> = parts.iter().map(|of| all_bytes(&sources, of)).collect();
+    assert_eq!(bytes, [all / 2, all / 2]);
+}
+
+/// What lies over a large source does not move the cuts between its pieces.
+#[test]
+fn a_large_source_is_cut_between_its_pieces() {
+    let layout = layout();
+    let large: Vec<Vec<i64>> = (0..20)
+        .map(|piece| (0..100).map(|row| 100 * piece + row).collect())
+        .collect();
+    for step in [7, 13, 31] {
+        let small: Vec<i64> = (0..2_000).step_by(step).collect();
+        let small: Vec<Vec<i64>> = small.chunks(5).map(<[i64]>::to_vec).collect();
+        let sources = [source(&layout, &large), source(&layout, &small)];
+        let steps = decompose(&sources, &KeyRange::default());
+        let all = all_bytes(&sources, &steps);
+        let parts = cut(&sources, steps, &mut Shares::new(all, 2));
+        assert_eq!(parts.len(), 2, "{step}");
+        let of_large = |steps: &Vec<ReadStep>| -> Vec<Range<usize>> {
+            let stretches = steps.iter().flat_map(|step| match step {
+                ReadStep::Alone { stretch, .. } => std::slice::from_ref(stretch),
+                ReadStep::Reconcile { stretches, .. } => stretches.as_slice(),
+            });
+            let of_large = stretches.filter(|stretch| stretch.source == 0);
+            of_large.map(|stretch| stretch.pieces.clone()).collect()
+        };
+        let (first, second) = (of_large(&parts[0]), of_large(&parts[1]));
+        let end = first.iter().map(|pieces| pieces.end).max();
+        assert_eq!(end, Some(10), "{step}");
+        assert!(second.iter().all(|pieces| pieces.start >= 10), "{step}");
+    }
+}
