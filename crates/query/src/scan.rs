@@ -504,8 +504,8 @@ impl Parts {
     }
 }
 
-/// Parts in as many groups as are wanted, at most: each a stretch of the key space, of about as many
-/// bytes as any other.
+/// Parts in as many groups as are wanted, at most: each a stretch of the key space, of about as
+/// many bytes as any other.
 fn contiguous(parts: Vec<ScanPart>, groups: usize) -> Vec<Vec<ScanPart>> {
     let wanted = groups.min(parts.len()).max(1);
     let bytes: Vec<u64> = parts.iter().map(|part| part.bytes).collect();

@@ -60,6 +60,19 @@ impl Piece<'_> {
             pieces: self.piece..self.piece + 1,
         }
     }
+
+    /// Joins the piece to the stretch that it follows. Of a step's pieces those of one segment
+    /// follow each other, whatever other pieces lie between them: so its stretches are few.
+    fn join(&self, stretches: &mut Vec<Stretch>) {
+        let is_before = |stretch: &&mut Stretch| {
+            let of_same = (stretch.source, stretch.segment) == (self.source, self.segment);
+            of_same && stretch.pieces.end == self.piece
+        };
+        match stretches.iter_mut().find(is_before) {
+            Some(before) => before.pieces.end += 1,
+            None => stretches.push(self.stretch()),
+        }
+    }
 }
 
 /// Rows, bytes and whether all rows are plain, of a piece.
@@ -205,16 +218,16 @@ fn push(steps: &mut Vec<ReadStep>, sources: &[Source], cluster: &[Piece<'_>], ra
         _ => false,
     };
     if !alone {
-        let stretches = cluster.iter().map(Piece::stretch);
-        return match steps.last_mut() {
-            Some(ReadStep::Reconcile {
-                stretches: last, ..
-            }) => last.extend(stretches),
-            _ => steps.push(ReadStep::Reconcile {
-                stretches: stretches.collect(),
+        if !matches!(steps.last(), Some(ReadStep::Reconcile { .. })) {
+            steps.push(ReadStep::Reconcile {
+                stretches: Vec::new(),
                 range: range.clone(),
-            }),
-        };
+            });
+        }
+        if let Some(ReadStep::Reconcile { stretches, .. }) = steps.last_mut() {
+            cluster.iter().for_each(|piece| piece.join(stretches));
+        }
+        return;
     }
     let only = &cluster[0];
     let inside = range.encloses(only.min, only.max);
@@ -372,8 +385,8 @@ impl Shares {
     }
 }
 
-/// Cuts steps into parts, each of the pieces that are dealt out to it. Steps of one part that follow
-/// each other stay together.
+/// Cuts steps into parts, each of the pieces that are dealt out to it. Steps of one part that
+/// follow each other stay together.
 pub(super) fn cut(
     sources: &[Source],
     steps: Vec<ReadStep>,

@@ -192,3 +192,23 @@ fn a_large_source_is_cut_between_its_pieces() {
         assert!(second.iter().all(|pieces| pieces.start >= 10), "{step}");
     }
 }
+
+/// The stretches of a step are as few as its segments, however their pieces lie among each other.
+#[test]
+fn pieces_of_one_segment_are_one_stretch() {
+    let layout = layout();
+    let pieces = |first: i64| -> Vec<Vec<i64>> {
+        let piece = |at: i64| vec![10 * at + first, 10 * at + first + 12];
+        (0..50).map(|at| piece(2 * at)).collect()
+    };
+    let sources = [0, 5, 7].map(|first| source(&layout, &pieces(first)));
+    let steps = decompose(&sources, &KeyRange::default());
+    let [ReadStep::Reconcile { stretches, .. }] = &steps[..] else {
+        panic!("{steps:?}");
+    };
+    let pieces: Vec<_> = stretches
+        .iter()
+        .map(|of| (of.source, of.pieces.clone()))
+        .collect();
+    assert_eq!(pieces, [(0, 0..50), (1, 0..50), (2, 0..50)]);
+}
