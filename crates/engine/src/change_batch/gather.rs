@@ -30,6 +30,12 @@ use crate::stages::merge::{MergeMode, Operators};
 
 /// The mean stretch from which copying stretches beats copying rows, measured on wide rows.
 const LONG_STRETCH: usize = 50;
+/// The same of texts: what lies in one stretch is copied at once, and what a stretch costs by
+/// itself is less than finding some of its rows one by one.
+const LONG_TEXT_STRETCH: usize = 4;
+/// So many rows of an output must come from an input on average where texts are copied by
+/// stretches: each input is taken into its parts for that.
+const TEXT_ROWS_PER_INPUT: usize = 32;
 /// No head: a stretch of rows taken as they are.
 const WHOLE: u32 = u32::MAX;
 
@@ -286,7 +292,6 @@ impl Gather {
     }
 
     fn copy(&self) -> Result<ChangeBatch> {
-        let long = self.rows >= LONG_STRETCH * self.stretches.len();
         let picks = OnceCell::new();
         let columns = (0..self.schema.fields().len()).map(|column| {
             // A column that is left out (`stages::merge::patch`).
@@ -309,7 +314,9 @@ impl Gather {
                     let rows = (only.start as usize, only.len as usize);
                     return Ok(arrays[only.input as usize].slice(rows.0, rows.1));
                 }
-                (_, true) if long => return self.copy_stretches(&arrays),
+                (_, true) if self.has_long_stretches(column) => {
+                    return self.copy_stretches(&arrays);
+                }
                 _ => {}
             }
             let width = self.schema.field(column).data_type().primitive_width();
@@ -340,6 +347,20 @@ impl Gather {
             scus: self.scus(),
             column_scus: self.column_scus(),
         })
+    }
+
+    /// Whether a column is copied stretch by stretch, and not row by row.
+    fn has_long_stretches(&self, column: usize) -> bool {
+        let is_text = matches!(
+            self.schema.field(column).data_type(),
+            DataType::Utf8 | DataType::Binary
+        );
+        let few_inputs = self.rows >= TEXT_ROWS_PER_INPUT * self.inputs.len();
+        let long = match is_text && few_inputs {
+            true => LONG_TEXT_STRETCH,
+            false => LONG_STRETCH,
+        };
+        self.rows >= long * self.stretches.len()
     }
 
     /// The patches of a column of which some combine or blank, as patches that set alone, and the

@@ -76,6 +76,37 @@ proptest! {
     }
 
     #[test]
+    fn texts_are_copied_whatever_the_length_of_their_stretches(
+        texts in prop::collection::vec(prop::option::of("[a-z\u{e4}\u{20ac}]{0,20}"), 60..200),
+        cut in 0usize..20,
+        stretches in prop::collection::vec((any::<bool>(), any::<u16>(), 1u32..12), 1..60),
+    ) {
+        // Inputs that begin inside of their buffers.
+        let column: ArrayRef = Arc::new(StringArray::from(texts.clone()));
+        let (first, second) = texts[cut..].split_at((texts.len() - cut) / 2);
+        let batch = |start: usize, rows: usize| {
+            let columns = [("a", column.slice(start, rows), true)];
+            let data = RecordBatch::try_from_iter_with_nullable(columns);
+            ChangeBatch::upserts(data.unwrap(), 1)
+        };
+        let inputs = [batch(cut, first.len()), batch(cut + first.len(), second.len())];
+        let texts = [first, second];
+        let picks: Vec<(u32, u32)> = stretches
+            .iter()
+            .flat_map(|(input, start, count)| {
+                let input = u32::from(*input);
+                let rows = texts[input as usize].len() as u32;
+                let start = u32::from(*start) % rows;
+                (start..rows.min(start + count)).map(move |row| (input, row))
+            })
+            .collect();
+        let taken = ChangeBatch::interleave(&[&inputs[0], &inputs[1]], &picks).unwrap();
+        let taken = taken.data.column(0).as_string::<i32>();
+        let named = picks.iter().map(|(input, row)| &texts[*input as usize][*row as usize]);
+        prop_assert!(taken.iter().eq(named.map(Option::as_deref)));
+    }
+
+    #[test]
     fn distances_are_read_as_written(distances in prop::collection::vec(any::<u64>(), 0..20)) {
         let (mut bytes, mut read) = (Vec::new(), vec![7]);
         masks::encode_distances(&distances, &mut bytes);
