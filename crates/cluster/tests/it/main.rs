@@ -14,6 +14,7 @@ mod hang_reads;
 mod harness;
 mod heal;
 mod id_keys;
+mod kept_rows;
 mod kill;
 mod model;
 mod mounts;

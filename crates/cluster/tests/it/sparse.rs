@@ -21,7 +21,7 @@ use crate::harness::{Change, Row, changes, close_whole, commit, create, fresh, o
 use crate::model::Model;
 
 /// Rows of about a kilobyte, so that a row group has 8,192 of them.
-const ROWS: i64 = 20_000;
+pub(crate) const ROWS: i64 = 20_000;
 
 fn settings() -> Settings {
     Settings {
@@ -31,13 +31,13 @@ fn settings() -> Settings {
     }
 }
 
-fn row(id: i64) -> Row {
+pub(crate) fn row(id: i64) -> Row {
     let word = format!("{:08x} ", id.wrapping_mul(0x9e37_79b9) as u32);
     (id, Some(id % 97), Some(word.repeat(110)))
 }
 
 /// A database with rows of the even keys in the authority.
-fn settled(store: &Arc<MemoryStore>, layout: Layout) -> (Instance, Arc<Table>, Model) {
+pub(crate) fn settled(store: &Arc<MemoryStore>, layout: Layout) -> (Instance, Arc<Table>, Model) {
     let instance = open(Arc::clone(store) as _, settings()).unwrap();
     let spec = TableSpec {
         layout,
@@ -55,12 +55,16 @@ fn settled(store: &Arc<MemoryStore>, layout: Layout) -> (Instance, Arc<Table>, M
     (instance, table, model)
 }
 
-fn settle(instance: &Instance) {
+pub(crate) fn settle(instance: &Instance) {
     block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
 }
 
 /// The rows of each row group in the authority.
-fn groups(store: &Arc<MemoryStore>, instance: &Instance, table: &Arc<Table>) -> Vec<u32> {
+pub(crate) fn groups(
+    store: &Arc<MemoryStore>,
+    instance: &Instance,
+    table: &Arc<Table>,
+) -> Vec<u32> {
     let env = Env::system(Arc::clone(store) as _);
     let layout = Arc::new(RowLayout::primary(table).unwrap());
     let manifest = instance.manifest();
@@ -85,7 +89,7 @@ fn sparse(instance: &Instance) -> SparseWork {
     instance.status().work["authority"].sparse
 }
 
-fn change() -> impl Strategy<Value = Change> {
+pub(crate) fn change() -> impl Strategy<Value = Change> {
     let key = || 0..2 * ROWS + 2_000;
     let count = || proptest::option::of(0..100_i64);
     prop_oneof![

@@ -22,6 +22,7 @@ pub mod freshness;
 mod hidden;
 mod identify;
 mod instead;
+mod kept_rows;
 mod key_map;
 mod key_places;
 mod keyed;

@@ -32,13 +32,13 @@ use crate::env::planted::{Planted, is_planted};
 use crate::key::{KeyCodec, Partitioner};
 use crate::manifest::{KeyRange, Run};
 use crate::segment::RowLayout;
-use crate::stages::merge::{MergeShape, OutputSize, reconcile, reconcile_versions};
 use crate::stages::sort::sort_changes;
 use crate::ttl::Expiry;
 
 mod reading;
 mod shown;
 mod sums;
+mod tiles;
 
 use reading::{Reading, RowStream};
 use shown::{Wanted, wanted};
@@ -707,41 +707,5 @@ impl PartWork {
         let mut reader = self.reader.clone();
         reader.views &= alone;
         reader.stream(source, stretches, range.clone())
-    }
-
-    fn reconciled(
-        &self,
-        stretches: &[Stretch],
-        range: &KeyRange,
-    ) -> Result<BoxStream<'static, Result<ChangeBatch>>> {
-        let mut inputs = Vec::new();
-        for source in 0..self.sources.len() {
-            let of_source: Vec<Stretch> = stretches
-                .iter()
-                .filter(|stretch| stretch.source == source)
-                .cloned()
-                .collect();
-            if !of_source.is_empty() {
-                let changes = self.stretch(of_source, range, false);
-                let is_newest = source + 1 == self.sources.len();
-                inputs.push(if is_planted(Planted::FilterBeforeReconcile) {
-                    changes.map(|rows| rows?.without_deletes()).boxed()
-                } else if is_planted(Planted::PredicateOnNewest) && is_newest {
-                    self.unended(changes)
-                } else {
-                    changes
-                });
-            }
-        }
-        let shape = MergeShape::of(&self.layout).within(range);
-        let shape = shape.project(&self.reader.columns)?;
-        let size = OutputSize {
-            rows: self.batch_rows,
-            ..OutputSize::default()
-        };
-        match self.reader.versions {
-            true => reconcile_versions(&shape, inputs, size),
-            false => reconcile(&shape, inputs, size),
-        }
     }
 }

@@ -29,6 +29,7 @@ use super::delta::KeptDeltas;
 use super::freshness::{self, Acks, Cheaper, Choice, FreshnessInput, UnsortedSummary};
 use super::hidden::TimesCache;
 use super::identify::Identifier;
+use super::kept_rows::KeptRows;
 use super::paths::{ReadIndex, TablePath};
 use super::turns::Turns;
 use super::unsorted::UnsortedCache;
@@ -79,6 +80,8 @@ pub struct ReaderParts {
     index: Arc<Mutex<Option<KeptIndex>>>,
     /// What changed since the ends of views, for the next query at the same horizon.
     pub(super) deltas: Arc<KeptDeltas>,
+    /// What was reconciled over the authority, for the next read of the same files.
+    pub(super) kept_rows: Arc<KeptRows>,
 }
 
 /// Layouts by table and version.
@@ -189,6 +192,7 @@ impl Reader {
         let cache = Arc::new(SegmentCache::new(Arc::clone(&env.clock), cache_bytes));
         Reader(Arc::new(ReaderParts {
             deltas: Arc::new(KeptDeltas::new(&cache)),
+            kept_rows: Arc::new(KeptRows::new(&cache)),
             cache,
             pins: Pins::new(Arc::clone(&env.clock), limits::PIN_LIFETIME),
             unsorted: Arc::default(),
@@ -216,6 +220,7 @@ impl Reader {
             damaged,
             index: Arc::default(),
             deltas: Arc::new(KeptDeltas::new(&self.cache)),
+            kept_rows: Arc::new(KeptRows::new(&self.cache)),
             unsorted: Arc::default(),
             ..ReaderParts::clone(self)
         }))

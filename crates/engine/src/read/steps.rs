@@ -533,6 +533,49 @@ fn leading_source(keyed: &[Keyed<'_>], shares: &Shares) -> Option<usize> {
     leads.then_some(source)
 }
 
+/// A stretch of keys around one piece of a source, and what is read there.
+#[derive(Debug)]
+pub(super) struct Tile {
+    pub(super) range: KeyRange,
+    pub(super) stretches: Vec<Stretch>,
+    /// The stored rows of the piece.
+    pub(super) rows: usize,
+    /// Whether all of the piece is read.
+    pub(super) whole: bool,
+}
+
+/// A step that reconciles, cut at the least key of each piece of one of its sources.
+pub(super) fn tiles(
+    sources: &[Source],
+    stretches: &[Stretch],
+    range: &KeyRange,
+    source: usize,
+) -> Vec<Tile> {
+    let of_source = stretches.iter().filter(|stretch| stretch.source == source);
+    let pieces = of_source.flat_map(|of| of.pieces.clone().map(|piece| (of.segment, piece)));
+    let pieces: Vec<(usize, usize)> = pieces.collect();
+    let least = |(segment, piece): (usize, usize)| bounds(&sources[source], segment, piece).0;
+    let tile = |(at, (segment, piece)): (usize, &(usize, usize))| {
+        let low = match at {
+            0 => range.low.clone(),
+            _ => Some(Key::new(least((*segment, *piece)))),
+        };
+        let high = match pieces.get(at + 1) {
+            Some(next) => Some(Key::new(least(*next))),
+            None => range.high.clone(),
+        };
+        let tile = KeyRange { low, high };
+        let (min, max) = bounds(&sources[source], *segment, *piece);
+        Tile {
+            stretches: restrict(sources, stretches, &tile),
+            rows: weigh(&sources[source], *segment, *piece).0 as usize,
+            whole: range.encloses(min, max),
+            range: tile,
+        }
+    };
+    pieces.iter().enumerate().map(tile).collect()
+}
+
 /// The parts of stretches that overlap a range.
 fn restrict(sources: &[Source], stretches: &[Stretch], range: &KeyRange) -> Vec<Stretch> {
     let inside = |stretch: &Stretch| {

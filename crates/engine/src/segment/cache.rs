@@ -51,7 +51,7 @@ impl ReadCounters {
         self.pages_read.fetch_add(pages as u64, Ordering::Relaxed);
     }
 
-    fn add_hit(&self) {
+    pub(crate) fn add_hit(&self) {
         self.extents_cached.fetch_add(1, Ordering::Relaxed);
     }
 

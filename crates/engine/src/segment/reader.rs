@@ -183,7 +183,7 @@ impl Segment {
     /// Tells it from every other segment in the cache, without comparing names: the XXH3-128 of
     /// its file and of the version that it gives its rows in. The same in each run, so that what a
     /// full cache gives up is the same, too.
-    pub(super) fn id(&self) -> u128 {
+    pub(crate) fn id(&self) -> u128 {
         self.id
     }
 

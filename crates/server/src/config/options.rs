@@ -179,8 +179,10 @@ pub(crate) static OPTIONS: &[Opt] = &[
         group: QUERIES,
         value: "BYTES",
         about: "The decoded extents and open indexes that are kept in memory; indexes of what is \
-            not sorted yet take up to three quarters of it. Where nobody chose it: an eighth of \
-            the machine's memory (or of its cgroup's limit), and 256 MiB at least.",
+            not sorted yet take up to three quarters of it. A quarter may be rows of tables that \
+            change, as scans that come back to the same files have reconciled them. Where nobody \
+            chose it: an eighth of the machine's memory (or of its cgroup's limit), and 256 MiB at \
+            least.",
         field: Field::Bytes(|config| &mut config.settings.cache_bytes),
     },
     Opt {

@@ -74,6 +74,11 @@ fn read(layout: &RowLayout, sources: &[Source], step: &ReadStep) -> Vec<(i64, us
     read
 }
 
+fn read_all(layout: &RowLayout, sources: &[Source], steps: &[ReadStep]) -> Vec<(i64, usize)> {
+    let of_steps = steps.iter().map(|step| read(layout, sources, step));
+    of_steps.collect::<Vec<_>>().concat()
+}
+
 fn all_bytes(sources: &[Source], steps: &[ReadStep]) -> u64 {
     steps.iter().map(|step| step_bytes(sources, step)).sum()
 }
@@ -121,8 +126,7 @@ proptest! {
         let cut = cut(&sources, steps, &mut shares);
         prop_assert!(cut.len() <= parts);
         prop_assert!(cut.iter().all(|steps| !steps.is_empty()));
-        let of_steps = cut.iter().flatten().map(|step| read(&layout, &sources, step));
-        prop_assert_eq!(of_steps.collect::<Vec<_>>().concat(), expected);
+        prop_assert_eq!(read_all(&layout, &sources, &cut.concat()), expected);
     }
 
     #[test]
@@ -211,4 +215,39 @@ fn pieces_of_one_segment_are_one_stretch() {
         .map(|of| (of.source, of.pieces.clone()))
         .collect();
     assert_eq!(pieces, [(0, 0..50), (1, 0..50), (2, 0..50)]);
+}
+
+/// Tiles of a step hold its rows once, each around one piece, and are the same whatever lies over
+/// that and however the scan is cut.
+#[test]
+fn tiles_lie_around_the_pieces_of_a_source() {
+    let layout = layout();
+    let large: Vec<Vec<i64>> = (0..20)
+        .map(|piece| (0..50).map(|row| 100 * piece + 2 * row).collect())
+        .collect();
+    let mut known: Option<Vec<KeyRange>> = None;
+    for (over, parts) in [(7, 1), (13, 1), (13, 2), (31, 3)] {
+        let small: Vec<i64> = (0..2_000).step_by(over).collect();
+        let small: Vec<Vec<i64>> = small.chunks(5).map(<[i64]>::to_vec).collect();
+        let sources = [source(&layout, &large), source(&layout, &small)];
+        let steps = decompose(&sources, &KeyRange::default());
+        let whole = read_all(&layout, &sources, &steps);
+        let mut shares = Shares::new(all_bytes(&sources, &steps), parts);
+        let cut: Vec<ReadStep> = cut(&sources, steps, &mut shares).concat();
+        let of_step = |step: &ReadStep| match step {
+            ReadStep::Alone { .. } => panic!("all of it is reconciled"),
+            ReadStep::Reconcile { stretches, range } => tiles(&sources, stretches, range, 0),
+        };
+        let tiles: Vec<Tile> = cut.iter().flat_map(of_step).collect();
+        assert!(tiles.iter().all(|tile| tile.whole && tile.rows == 50));
+        let ranges: Vec<KeyRange> = tiles.iter().map(|tile| tile.range.clone()).collect();
+        assert_eq!(ranges.len(), large.len());
+        assert_eq!(*known.get_or_insert_with(|| ranges.clone()), ranges);
+        let of_tile = |tile: Tile| ReadStep::Reconcile {
+            stretches: tile.stretches,
+            range: tile.range,
+        };
+        let steps: Vec<ReadStep> = tiles.into_iter().map(of_tile).collect();
+        assert_eq!(read_all(&layout, &sources, &steps), whole);
+    }
 }

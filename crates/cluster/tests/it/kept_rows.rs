@@ -1,0 +1,139 @@
+//! Reads of changes that lie over the authority: what they have reconciled is kept for those that
+//! come back to the same files, and is what the naive model says at whatever mix of stages.
+
+use std::sync::Arc;
+
+use futures::TryStreamExt;
+use futures::executor::block_on;
+use lazybase_cluster::{Instance, SettleTo, StageName};
+use lazybase_engine::env::memory::MemoryStore;
+use lazybase_engine::read::{ScanRequest, Snapshot};
+use lazybase_model::{Freshness, Layout, Table};
+use proptest::prelude::*;
+
+use crate::harness::{Change, Row, close_whole, commit, fresh, pause, rows_of};
+use crate::sparse::{ROWS, change, groups, row, settle, settled};
+
+/// All rows of a table, scanned in so many parts.
+fn scan(snapshot: &Snapshot, table: &Table, parts: usize) -> Vec<Row> {
+    block_on(async {
+        let plan = snapshot.plan_scan(ScanRequest {
+            table: table.id,
+            projection: vec![0, 1, 2],
+            range: Default::default(),
+            buffered: Vec::new(),
+            batch_rows: 8192,
+            parts,
+        });
+        let mut rows = Vec::new();
+        for part in plan.await.unwrap().parts {
+            let batches: Vec<_> = part.stream().try_collect().await.unwrap();
+            rows.extend(batches.iter().flat_map(rows_of));
+        }
+        rows
+    })
+}
+
+/// The changes as a run of their own, which no merge takes.
+fn sort(instance: &Instance, table: &Arc<Table>, changes: &[Change]) {
+    commit(instance, &[(table, changes)]).unwrap();
+    block_on(instance.seal()).unwrap();
+    block_on(instance.settle(None, SettleTo::Sorted, &|_| {})).unwrap();
+}
+
+fn updates(step: usize, count: i64) -> Vec<Change> {
+    let ids = (0..2 * ROWS).step_by(step);
+    ids.map(|id| Change::Update(id, Some(count))).collect()
+}
+
+#[test]
+fn reads_of_the_same_files_find_what_was_reconciled() {
+    let store = Arc::new(MemoryStore::without_history());
+    let (instance, table, mut model) = settled(&store, Layout::Scan);
+    pause(&instance, &[StageName::Merge, StageName::Authority]);
+    let groups = groups(&store, &instance, &table).len() as u64;
+    assert!(groups > 1, "{groups}");
+    let first = [
+        updates(40, -1),
+        vec![Change::Delete(80), Change::Upsert(row(81))],
+    ]
+    .concat();
+    sort(&instance, &table, &first);
+    model.apply(&first);
+    // What was found in memory, and what was read and decoded.
+    let taken = |snapshot: &Snapshot| {
+        let sources = snapshot.stamp().sources;
+        (sources.cache_hits, sources.extents_read)
+    };
+    for turn in 0..4 {
+        let snapshot = fresh(&instance, Freshness::ZERO);
+        assert!(scan(&snapshot, &table, 1) == model.rows(), "turn {turn}");
+        let is_kept = taken(&snapshot) == (groups, 0);
+        assert_eq!(is_kept, turn >= 2, "{turn}: {:?}", taken(&snapshot));
+    }
+    // Over it lies what is not sorted.
+    let open = [
+        Change::Update(40, Some(7)),
+        Change::Upsert(row(43)),
+        Change::Delete(120),
+    ];
+    commit(&instance, &[(&table, &open)]).unwrap();
+    model.apply(&open);
+    let snapshot = fresh(&instance, Freshness::ZERO);
+    assert!(scan(&snapshot, &table, 1) == model.rows());
+    assert_eq!(taken(&snapshot), (groups, 0));
+    // And then another run, which is read for the first time.
+    sort(&instance, &table, &updates(1_000, 8));
+    model.apply(&updates(1_000, 8));
+    for turn in 0..4 {
+        let snapshot = fresh(&instance, Freshness::ZERO);
+        assert!(scan(&snapshot, &table, 1) == model.rows(), "turn {turn}");
+        let is_kept = taken(&snapshot) == (groups, 0);
+        assert_eq!(is_kept, turn >= 2, "{turn}: {:?}", taken(&snapshot));
+    }
+    pause(&instance, &[]);
+    settle(&instance);
+    for _ in 0..3 {
+        let rows = scan(&fresh(&instance, Freshness::ZERO), &table, 1);
+        assert!(rows == model.rows());
+    }
+    close_whole(&instance);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 6, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_rows_are_the_naive_models_however_often_they_are_read(
+        stories in prop::collection::vec(
+            (prop::collection::vec(change(), 1..40), 0_u8..8, 1_usize..4),
+            1..12,
+        ),
+    ) {
+        let store = Arc::new(MemoryStore::without_history());
+        let (instance, table, mut model) = settled(&store, Layout::Scan);
+        let held = [StageName::Merge, StageName::Authority];
+        pause(&instance, &held);
+        for (batch, stage, times) in stories {
+            model.apply(&batch);
+            match stage {
+                0 => {
+                    commit(&instance, &[(&table, &batch)]).unwrap();
+                    pause(&instance, &[]);
+                    settle(&instance);
+                    pause(&instance, &held);
+                }
+                1..4 => {
+                    commit(&instance, &[(&table, &batch)]).unwrap();
+                }
+                _ => sort(&instance, &table, &batch),
+            }
+            for parts in 1..=times {
+                let rows = scan(&fresh(&instance, Freshness::ZERO), &table, parts);
+                prop_assert!(rows == model.rows());
+            }
+        }
+        pause(&instance, &[]);
+        close_whole(&instance);
+    }
+}

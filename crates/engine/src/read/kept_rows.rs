@@ -1,0 +1,195 @@
+//! What reads have reconciled where changes lie over the authority, for reads that come back to it:
+//! to the same files, or to these and newer ones. Its memory is lent by the cache of segments.
+//!
+//! ```text
+//!   files of a tile    base, r1, r2        asked for the second time: its rows are kept
+//!                      base, r1, r2        the kept rows
+//!                      base, r1, r2, r3    the kept rows, and r3 over them
+//!                      base', r3           another base: all of it is reconciled
+//! ```
+//!
+//! A tile is a stretch of keys around one row group of the authority, which all scans cut it into,
+//! with the columns that are read of it. Rows are kept once the same files are asked for again: a
+//! horizon that moves between any two reads keeps nothing.
+//!
+//! Keeps memory only. Invariant KEPT-1: kept rows stand for the very files that they were made of,
+//! all of a tile's oldest sources, and files never change; what is newer is reconciled over them.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use lazybase_model::TableId;
+use parking_lot::Mutex;
+
+use crate::change_batch::ChangeBatch;
+use crate::key::Key;
+use crate::segment::{Lent, SegmentCache};
+
+#[cfg(test)]
+mod tests;
+
+/// One part of so many of the cache may be kept rows.
+const CACHE_SHARE: u64 = 4;
+/// So many tiles are known at most.
+const TILES_MAX: usize = 1024;
+/// So many sets of files are known to have been asked for, of each tile.
+const ASKED_MAX: usize = 4;
+
+/// Which rows: of a table those of some keys, and of them some columns.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct TileKey {
+    /// The table, or the view.
+    pub(super) table: TableId,
+    pub(super) low: Option<Key>,
+    pub(super) high: Option<Key>,
+    pub(super) columns: Arc<[usize]>,
+}
+
+/// Rows that stand for the first files of a tile.
+#[derive(Debug, Clone)]
+pub(super) struct Found {
+    /// How many files.
+    pub(super) files: usize,
+    pub(super) rows: Arc<[ChangeBatch]>,
+}
+
+/// See the module's header.
+#[derive(Debug)]
+pub(super) struct KeptRows {
+    shelf: Mutex<Shelf>,
+    bytes_max: u64,
+}
+
+#[derive(Debug)]
+struct Shelf {
+    tiles: BTreeMap<TileKey, Known>,
+    /// Counts what is asked for.
+    turn: u64,
+    bytes: u64,
+    lent: Lent,
+}
+
+/// What is known of a tile.
+#[derive(Debug, Default)]
+struct Known {
+    /// The files that were asked for last.
+    asked: VecDeque<Box<[u128]>>,
+    kept: Option<Kept>,
+    /// When it was asked for.
+    turn: u64,
+}
+
+#[derive(Debug)]
+struct Kept {
+    files: Box<[u128]>,
+    rows: Arc<[ChangeBatch]>,
+    bytes: u64,
+}
+
+impl Known {
+    fn found(&self, files: &[u128]) -> Option<Found> {
+        let kept = self.kept.as_ref()?;
+        files.starts_with(&kept.files).then(|| Found {
+            files: kept.files.len(),
+            rows: Arc::clone(&kept.rows),
+        })
+    }
+
+    /// Whether these files were asked for before.
+    fn is_asked_again(&mut self, files: &[u128]) -> bool {
+        if self.asked.iter().any(|asked| **asked == *files) {
+            return true;
+        }
+        if self.asked.len() >= ASKED_MAX {
+            self.asked.pop_front();
+        }
+        self.asked.push_back(files.into());
+        false
+    }
+}
+
+impl Shelf {
+    /// Lets go of what was asked for longest ago, until the rest is little enough.
+    fn shrink(&mut self, bytes_max: u64) {
+        while self.bytes > bytes_max {
+            let kept = self.tiles.values_mut().filter(|known| known.kept.is_some());
+            let Some(oldest) = kept.min_by_key(|known| known.turn) else {
+                break;
+            };
+            let kept = oldest.kept.take();
+            self.bytes -= kept.map_or(0, |kept| kept.bytes);
+        }
+        while self.tiles.len() > TILES_MAX {
+            let oldest = self.tiles.iter().min_by_key(|(_, known)| known.turn);
+            let Some(tile) = oldest.map(|(tile, _)| tile.clone()) else {
+                break;
+            };
+            let known = self.tiles.remove(&tile);
+            self.bytes -= known.and_then(|of| of.kept).map_or(0, |kept| kept.bytes);
+        }
+        self.lent.set(self.bytes);
+    }
+}
+
+impl KeptRows {
+    /// Nothing yet; what is kept takes memory of the cache.
+    pub(super) fn new(cache: &Arc<SegmentCache>) -> KeptRows {
+        KeptRows {
+            bytes_max: cache.usage().bytes_max / CACHE_SHARE,
+            shelf: Mutex::new(Shelf {
+                tiles: BTreeMap::new(),
+                turn: 0,
+                bytes: 0,
+                lent: cache.lend(),
+            }),
+        }
+    }
+
+    /// What is kept for the first of a tile's files, which are given oldest first; and whether what
+    /// all of them come to had better be kept. `is_all` says that they are all that there is to
+    /// reconcile.
+    pub(super) fn look(
+        &self,
+        tile: &TileKey,
+        files: &[u128],
+        is_all: bool,
+    ) -> (Option<Found>, bool) {
+        let shelf = &mut *self.shelf.lock();
+        shelf.turn += 1;
+        if !is_all {
+            let known = shelf.tiles.get_mut(tile);
+            let found = known.and_then(|known| {
+                known.turn = shelf.turn;
+                known.found(files)
+            });
+            return (found, false);
+        }
+        let known = shelf.tiles.entry(tile.clone()).or_default();
+        known.turn = shelf.turn;
+        let found = known.found(files);
+        let is_whole = found.as_ref().is_some_and(|of| of.files == files.len());
+        let keep = !is_whole && known.is_asked_again(files);
+        shelf.shrink(self.bytes_max);
+        (found, keep)
+    }
+
+    /// Keeps what all files of a tile come to, in the place of what was kept of it.
+    pub(super) fn keep(&self, tile: TileKey, files: &[u128], rows: Vec<ChangeBatch>) {
+        let bytes: u64 = rows.iter().map(|rows| rows.memory_bytes() as u64).sum();
+        if bytes > self.bytes_max {
+            return;
+        }
+        let shelf = &mut *self.shelf.lock();
+        shelf.turn += 1;
+        let known = shelf.tiles.entry(tile).or_default();
+        known.turn = shelf.turn;
+        let before = known.kept.replace(Kept {
+            files: files.into(),
+            rows: rows.into(),
+            bytes,
+        });
+        shelf.bytes -= before.map_or(0, |kept| kept.bytes);
+        shelf.bytes += bytes;
+        shelf.shrink(self.bytes_max);
+    }
+}

@@ -1,0 +1,107 @@
+//! What is kept is what was asked for again, in bounded memory.
+
+use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+
+use super::*;
+use crate::env::Clock;
+use crate::env::system::SystemClock;
+
+fn cache(bytes: u64) -> Arc<SegmentCache> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    Arc::new(SegmentCache::new(clock, bytes))
+}
+
+fn tile(low: u8) -> TileKey {
+    TileKey {
+        table: TableId(7),
+        low: Some(Key::new([low].as_slice())),
+        high: None,
+        columns: Arc::from([0]),
+    }
+}
+
+fn rows(count: usize) -> Vec<ChangeBatch> {
+    let column: ArrayRef = Arc::new(Int64Array::from(vec![1; count]));
+    let data = RecordBatch::try_from_iter([("a", column)]).unwrap();
+    vec![ChangeBatch::upserts(data, 0)]
+}
+
+/// How many files what is kept stands for, and whether more is to be kept.
+fn look(kept: &KeptRows, tile: &TileKey, files: &[u128], is_all: bool) -> (Option<usize>, bool) {
+    let (found, keep) = kept.look(tile, files, is_all);
+    (found.map(|found| found.files), keep)
+}
+
+#[test]
+fn what_is_asked_for_again_is_kept_and_serves_newer_reads() {
+    let kept = KeptRows::new(&cache(1 << 20));
+    let tile = tile(1);
+    assert_eq!(look(&kept, &tile, &[1, 2], true), (None, false));
+    // What is not all there is to reconcile is neither counted nor kept.
+    assert_eq!(look(&kept, &tile, &[1, 2], false), (None, false));
+    assert_eq!(look(&kept, &tile, &[1, 3], true), (None, false));
+    assert_eq!(look(&kept, &tile, &[1, 2], true), (None, true));
+    kept.keep(tile.clone(), &[1, 2], rows(10));
+    assert_eq!(look(&kept, &tile, &[1, 2], true), (Some(2), false));
+    assert_eq!(look(&kept, &tile, &[1, 2, 3], true), (Some(2), false));
+    assert_eq!(look(&kept, &tile, &[1, 2, 3], true), (Some(2), true));
+    assert_eq!(look(&kept, &tile, &[1, 2, 4], false), (Some(2), false));
+    // Of other files it says nothing.
+    assert_eq!(look(&kept, &tile, &[1], true), (None, false));
+    assert_eq!(look(&kept, &tile, &[2, 1, 3], true), (None, false));
+    let columns: Arc<[usize]> = Arc::from([0, 1]);
+    let wider = TileKey { columns, ..tile };
+    assert_eq!(look(&kept, &wider, &[1, 2], true), (None, false));
+}
+
+#[test]
+fn only_the_last_sets_of_files_are_known_to_have_been_asked_for() {
+    let kept = KeptRows::new(&cache(1 << 20));
+    let tile = tile(1);
+    for file in 0..=ASKED_MAX as u128 {
+        assert_eq!(look(&kept, &tile, &[file], true), (None, false));
+    }
+    assert_eq!(look(&kept, &tile, &[0], true), (None, false));
+    assert_eq!(look(&kept, &tile, &[ASKED_MAX as u128], true), (None, true));
+}
+
+#[test]
+fn what_was_asked_for_longest_ago_goes_first() {
+    let cache = cache(1 << 20);
+    let kept = KeptRows::new(&cache);
+    let each = rows(8_000)[0].memory_bytes() as u64;
+    let fit = (1 << 20) / CACHE_SHARE / each;
+    assert!(fit > 2, "{fit}");
+    for low in 0..fit as u8 {
+        kept.keep(tile(low), &[1], rows(8_000));
+    }
+    assert_eq!(cache.usage().bytes, fit * each);
+    assert_eq!(look(&kept, &tile(0), &[1], true), (Some(1), false));
+    kept.keep(tile(fit as u8), &[1], rows(8_000));
+    assert_eq!(cache.usage().bytes, fit * each);
+    assert_eq!(look(&kept, &tile(0), &[1], true), (Some(1), false));
+    assert_eq!(look(&kept, &tile(1), &[1], true), (None, false));
+    // In the place of what it was before, it counts once.
+    kept.keep(tile(0), &[1, 2], rows(8_000));
+    assert_eq!(cache.usage().bytes, fit * each);
+    // What would take all of it is not kept.
+    kept.keep(tile(2), &[1, 2], rows(1 << 20));
+    assert_eq!(look(&kept, &tile(2), &[1], true), (Some(1), false));
+    drop(kept);
+    assert_eq!(cache.usage().bytes, 0);
+}
+
+#[test]
+fn few_tiles_are_known() {
+    let kept = KeptRows::new(&cache(1 << 20));
+    let tile = |number: usize| TileKey {
+        low: Some(Key::new(number.to_be_bytes().as_slice())),
+        ..tile(0)
+    };
+    for number in 0..=TILES_MAX {
+        look(&kept, &tile(number), &[1], true);
+    }
+    assert_eq!(kept.shelf.lock().tiles.len(), TILES_MAX);
+    assert_eq!(look(&kept, &tile(1), &[1], true), (None, true));
+    assert_eq!(look(&kept, &tile(0), &[1], true), (None, false));
+}
