@@ -18,6 +18,7 @@ use super::flight::{Client, connect, runtime, send};
 use super::socket::Socket;
 use crate::Outcome;
 use crate::data::Seeded;
+use crate::ingest::PAUSED;
 use crate::report::median;
 
 /// Keys of new rows begin here.
@@ -84,7 +85,8 @@ pub(super) fn measure(world: &World<'_>) -> Outcome<()> {
     let figure = |name: &str, value| world.goals.figure(name, value);
     let mut reader = Reader::new(world)?;
     figure("mixed_idle_warm_s", reader.warm(time / 4)?);
-    figure("mixed_scan_idle_cores", reader.scan_cores(time / 2)?);
+    let (_, cores) = reader.scans(BOUNDS[0].0, time / 2)?;
+    figure("mixed_scan_idle_cores", cores);
     let idle = reader.look(time)?;
     let (stop, sent) = (AtomicBool::new(false), AtomicU64::new(0));
     let (loaded, stalenesses) = thread::scope(|scope| {
@@ -109,6 +111,7 @@ pub(super) fn measure(world: &World<'_>) -> Outcome<()> {
     let most = stalenesses.iter().copied().fold(0.0, f64::max);
     figure("mixed_staleness_median_s", median(&mut stalenesses.clone()));
     figure("mixed_staleness_max_s", most);
+    reader.over_changes(time / 4)?;
     // Nothing of it shall go on while others are measured.
     let begun = Instant::now();
     reader.socket.query("SETTLE")?;
@@ -188,19 +191,41 @@ impl<'w> Reader<'w> {
         })
     }
 
-    /// How many cores the server keeps busy with one scan after the other; NaN where the system
-    /// does not tell.
-    fn scan_cores(&mut self, time: Duration) -> Outcome<f64> {
-        let (bound, _) = BOUNDS[0];
+    /// One scan after the other at a bound: their median, in microseconds, and how many cores the
+    /// server kept busy with them; NaN where the system does not tell.
+    fn scans(&mut self, bound: &str, time: Duration) -> Outcome<(f64, f64)> {
         let (begun, before) = (Instant::now(), self.world.lazybase.cpu());
-        while begun.elapsed() < time {
-            self.read(Kind::Scan, bound)?;
+        let mut micros = Vec::new();
+        while begun.elapsed() < time || micros.is_empty() {
+            micros.push(self.read(Kind::Scan, bound)?);
         }
         let took = begun.elapsed().as_secs_f64();
-        Ok(match (before, self.world.lazybase.cpu()) {
+        let cores = match (before, self.world.lazybase.cpu()) {
             (Some(before), Some(after)) => after.saturating_sub(before).as_secs_f64() / took,
             _ => f64::NAN,
-        })
+        };
+        Ok((median(&mut micros), cores))
+    }
+
+    /// Scans over changes that are on their way, once nothing comes in and no stage takes them
+    /// farther: what reconciling costs by itself.
+    fn over_changes(&mut self, time: Duration) -> Outcome<()> {
+        self.tell_stages("PAUSE")?;
+        for (bound, _) in BOUNDS {
+            let (micros, cores) = self.scans(bound, time)?;
+            let name = |what: &str| format!("mixed_scan_{bound}_over_changes_{what}");
+            self.world.goals.figure(&name("us"), micros);
+            self.world.goals.figure(&name("cores"), cores);
+        }
+        self.tell_stages("RESUME")
+    }
+
+    fn tell_stages(&mut self, verb: &str) -> Outcome<()> {
+        for stage in PAUSED {
+            self.socket
+                .query(&format!("{verb} STAGE {}", stage.name()))?;
+        }
+        Ok(())
     }
 
     /// The median of each kind and bound: in turns, for a time, once at least.
