@@ -10,11 +10,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lazybase_cluster::{DamageState, DamageStatus};
-use lazybase_model::{Error, ViewId};
+use lazybase_model::Error;
 
 use crate::life::Life;
+use crate::store::Of;
 
 mod held;
+pub(crate) mod records;
 
 /// Files that can't be lost any more, by name.
 pub(crate) type Promises = BTreeMap<String, Promise>;
@@ -107,9 +109,9 @@ impl Life {
 
     /// What holds the rows of files that an error names. Where several files were ever damaged, one
     /// may have been made again since the snapshot was taken that met the error.
-    pub(crate) fn holder_of(&self, wounds: &[(String, ViewId)]) -> Option<String> {
+    pub(crate) fn holder_of(&self, wounds: &[(String, Of)]) -> Option<String> {
         let damage = self.instance.status().damage;
-        let [(file, _)] = wounds else {
+        let [(file, Of::View(_))] = wounds else {
             return None;
         };
         let is_plain = self.run.wounds.count() == 1 && self.is_calm(&damage);
@@ -120,17 +122,20 @@ impl Life {
     pub(crate) fn needs(&self, table: usize, error: &Error) -> bool {
         let wounds = self.run.wounds.named(&format!("{error:?}"));
         let needed = self.needed(table);
-        wounds.iter().any(|(_, view)| needed.contains(view))
+        let is_needed = |of: &Of| match of {
+            Of::View(view) => needed.contains(view),
+            // Rows of any table are in the log.
+            Of::Log => true,
+            Of::Manifest => false,
+        };
+        wounds.iter().any(|(_, of)| is_needed(of))
     }
 
     /// Whether a file that a table's rows need was ever damaged for good.
     pub(crate) fn is_struck(&self, table: usize) -> bool {
         let needed = self.needed(table);
-        self.run
-            .wounds
-            .views()
-            .iter()
-            .any(|view| needed.contains(view))
+        let views = self.run.wounds.views();
+        self.run.wounds.has_log() || views.iter().any(|view| needed.contains(view))
     }
 
     /// The views whose files tell a table's rows.

@@ -18,7 +18,7 @@ use crate::marks::Mark;
 use crate::model::Model;
 use crate::names::Names;
 use crate::rows::{Known, Maps, ledger_rows};
-use crate::store::{Past, SimStore, Wounds};
+use crate::store::{Of, Past, SimStore, Wounds};
 use crate::story::{End, LifeDraw, Story};
 use crate::world::World;
 
@@ -28,6 +28,10 @@ const FAULTS_ECHO: Duration = Duration::from_secs(120);
 /// So long after faults have ended for good, what hung may tell of one only now: longer than any
 /// operation or attempt hangs.
 const TOLD_LATE: Duration = Duration::from_secs(10);
+
+/// So long after a damaged log was restored somebody may still be told of it: whoever knew of the
+/// damage looks at the file again in half that time.
+const RESTORED_ECHO: Duration = Duration::from_secs(60);
 
 /// Why something was not answered.
 #[derive(Debug)]
@@ -79,6 +83,11 @@ pub(crate) struct Run {
     pub(crate) strikes: Mutex<u32>,
     /// Those that are.
     pub(crate) wounds: Wounds,
+    /// How often files of the log and of the manifest are still to be damaged while the database
+    /// is used.
+    pub(crate) record_strikes: Mutex<u32>,
+    /// Whether the last life closed the database, and its store had never failed.
+    pub(crate) closed: Mutex<bool>,
     /// What else went wrong on the disk.
     pub(crate) past: Arc<Past>,
     /// Of each table the columns that somebody wanted to drop.
@@ -263,11 +272,19 @@ impl Life {
     /// Whether an error may be; `since` is when the request began.
     pub(crate) fn judge(&self, what: &str, since: Duration, error: Error) -> Trouble {
         let of_damage = matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Unavailable);
+        let text = format!("{error:?}");
         let wounds = match of_damage {
-            true => self.run.wounds.named(&format!("{error:?}")),
+            true => self.run.wounds.named(&text),
             false => Vec::new(),
         };
-        if !wounds.is_empty() {
+        if wounds.iter().any(|(_, of)| *of == Of::Manifest) {
+            let told = "a file of the manifest, which is in memory";
+            return Trouble::Wrong(format!("{what} failed for {told}: {error:?}"));
+        }
+        let now = self.world().now();
+        let whole_since = self.run.wounds.whole_since(&text);
+        let is_over = whole_since.is_some_and(|since| now > since + RESTORED_ECHO);
+        if !wounds.is_empty() && !is_over {
             return match self.holder_of(&wounds) {
                 None => Trouble::Excused(error),
                 Some(holder) => Trouble::Wrong(format!(

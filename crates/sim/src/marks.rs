@@ -140,6 +140,20 @@ marks! {
     HealedForGood "a file that was damaged for good was made again",
     LostForGood "rows that nothing holds any more were refused by name",
     Throttled "writers had to wait for the stages",
+    // Damage for good of what tells of all else: the log, and the files of the manifest.
+    LogStruck "a log file was damaged for good",
+    LogBytesTorn "bytes of a log file that were durable were torn for good",
+    EditStruck "an edit of the manifest was damaged for good",
+    CheckpointStruck "a checkpoint of the manifest was damaged for good",
+    OpenWithoutLog "an opening was refused for a damaged log file, by name",
+    OpenWithoutEdit "an opening was refused for a damaged edit, by name",
+    OpenedBesideLog "a database was opened though a log file was damaged",
+    OpenedBesideManifest "a database was opened though a file of its manifest was damaged",
+    OpenedTwiceTold "a database that had been closed was opened though a file was damaged",
+    LogLost "a table was refused by name for a damaged log file",
+    LogRestored "a log file that was restored gave its rows back",
+    LogHealed "a damaged log file was made needless by sorting what it holds",
+    ManifestReplaced "a damaged file of the manifest was replaced",
     // Few changes that are merged into the authority.
     GroupCopied "a row group between others that few changes met was copied",
     GroupPatched "columns of a row group were patched",
@@ -153,24 +167,30 @@ marks! {
     ZombieLeft "the database was closed while such an attempt still hung",
 }
 
+/// The bits of one word of [`Marks`].
+const WORD_BITS: usize = u128::BITS as usize;
+/// Words enough for all marks.
+const WORDS: usize = Mark::ALL.len().div_ceil(WORD_BITS);
+
 /// Which marks were met.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Marks(u128);
+pub struct Marks([u128; WORDS]);
 
 impl Marks {
     /// Notes a mark.
     pub fn meet(&mut self, mark: Mark) {
-        self.0 |= 1 << mark as u32;
+        self.0[mark as usize / WORD_BITS] |= 1 << (mark as usize % WORD_BITS);
     }
 
     /// Adds those of other runs.
     pub fn add(&mut self, other: &Marks) {
-        self.0 |= other.0;
+        let words = self.0.iter_mut().zip(other.0);
+        words.for_each(|(word, other)| *word |= other);
     }
 
     /// Whether a mark was met.
     pub fn has(&self, mark: Mark) -> bool {
-        self.0 >> mark as u32 & 1 == 1
+        self.0[mark as usize / WORD_BITS] >> (mark as usize % WORD_BITS) & 1 == 1
     }
 
     /// Those that were not met.

@@ -18,7 +18,9 @@ use crate::dice::Dice;
 use crate::life::{Answer, Life, Trouble};
 use crate::marks::Mark;
 use crate::reader::{compare_all, compare_one, ids_of};
-use crate::store::Harm;
+use crate::store::{Harm, Of};
+
+mod records;
 
 /// What can be paused.
 const STAGES: [StageName; 5] = [
@@ -47,7 +49,9 @@ const LOG_FILES_OF_FAULT: usize = 2;
 
 /// Operates until the life is over.
 pub(crate) async fn operate(life: Arc<Life>) {
-    let mut dice = Dice::of(life.run.story.seed, 300 + u64::from(life.number));
+    let seed = life.run.story.seed;
+    let mut dice = Dice::of(seed, 300 + u64::from(life.number));
+    let mut rare = Dice::of(seed, 350 + u64::from(life.number));
     while !life.is_over() {
         let most = life.run.story.actions.operator.as_millis() as u64;
         let pause = Duration::from_millis(dice.between(2, most));
@@ -58,6 +62,12 @@ pub(crate) async fn operate(life: Arc<Life>) {
         let strikes = dice.permille(60) && *life.run.strikes.lock() > 0;
         if strikes && strike(&life, &mut dice, false) {
             *life.run.strikes.lock() -= 1;
+        }
+        let strikes = *life.run.record_strikes.lock() > 0 && rare.percent(30);
+        if strikes && !life.is_over() {
+            *life.run.record_strikes.lock() -= 1;
+            let answer = records::strike(&life, &mut rare).await;
+            life.report(answer);
         }
     }
     for stage in STAGES {
@@ -91,7 +101,8 @@ fn strike(life: &Life, dice: &mut Dice, with_maps: bool) -> bool {
             bit: dice.below(8) as u8,
         },
     };
-    life.run.wounds.strike(&segment.file, harm, *view);
+    let of = Of::View(*view);
+    life.run.wounds.strike(&segment.file, harm, of);
     life.world().meet(Mark::Struck);
     life.world().note("struck", segment.bytes, 0, || {
         format!("{}: {harm:?}", segment.file)
@@ -234,10 +245,14 @@ async fn refused_settle(life: &Life, stage: StageName) -> Answer<()> {
     if !needs {
         return Ok(());
     }
+    let since = life.world().now();
     match settling(life, SettleTo::Authority).await {
         Err(error) if error.kind() == ErrorKind::Unavailable => {
             life.world().meet(Mark::SettleRefused);
             Ok(())
+        }
+        Err(error) if life.run.wounds.are_named(&format!("{error:?}")) => {
+            Err(life.judge("settling with a paused stage", since, error))
         }
         Err(error) => Err(Trouble::Wrong(format!(
             "settling with a paused stage: {error:?}"
@@ -316,7 +331,7 @@ async fn come_to_rest(life: &Life) -> Answer<()> {
     let lost = |damage: &DamageStatus| damage.state == DamageState::Lost && damage.table.is_some();
     let mut any_lost = false;
     for (file, lost) in damage.iter().filter(|(_, damage)| lost(damage)) {
-        if !life.run.wounds.are_named(file) {
+        if !life.run.wounds.are_named_now(file) {
             let what = format!("{file} is taken for lost: {lost:?}");
             return Err(Trouble::Wrong(what));
         }
@@ -326,11 +341,14 @@ async fn come_to_rest(life: &Life) -> Answer<()> {
         return what_is_left(life).await;
     }
     let struck = |(file, damage): (&String, &DamageStatus)| {
-        damage.state == DamageState::Healed && life.run.wounds.are_named(file)
+        let is_segment = life.run.wounds.named(file);
+        let is_segment = is_segment.iter().any(|(_, of)| matches!(of, Of::View(_)));
+        damage.state == DamageState::Healed && is_segment
     };
     if damage.iter().any(struck) {
         life.world().meet(Mark::HealedForGood);
     }
+    records::replaced(life).await?;
     match compared(life).await {
         // Nobody had met the damage before.
         Err(Trouble::Excused(error)) => {
@@ -359,7 +377,7 @@ async fn compared(life: &Life) -> Answer<()> {
 /// damaged before anybody met it while its rows were still held by anything else: it is told by
 /// name.
 async fn whole_or_named(life: &Life) -> Answer<()> {
-    let named = |what: &String| life.run.wounds.are_named(what);
+    let named = |what: &String| life.run.wounds.are_named_now(what);
     match verify(life).await {
         Ok(report) if report.healable.is_empty() && report.problems.iter().all(named) => Ok(()),
         other => Err(Trouble::Wrong(format!(
@@ -372,7 +390,7 @@ async fn whole_or_named(life: &Life) -> Answer<()> {
 fn is_lost_for_good(life: &Life, error: &Error) -> bool {
     let damage = life.instance.status().damage;
     let lost = |(file, damage): (&String, &DamageStatus)| {
-        damage.state == DamageState::Lost && life.run.wounds.are_named(file)
+        damage.state == DamageState::Lost && life.run.wounds.are_named_now(file)
     };
     error.kind() == ErrorKind::Corrupt && damage.iter().any(lost)
 }
@@ -422,7 +440,7 @@ async fn what_is_left_of(life: &Life, dice: &mut Dice, table: usize) -> Answer<(
 /// Whether an answer at rest failed by a fault from before: it names no file that was struck.
 fn is_echo(life: &Life, answer: &Answer<()>) -> bool {
     match answer {
-        Err(Trouble::Excused(error)) => !life.run.wounds.are_named(&format!("{error:?}")),
+        Err(Trouble::Excused(error)) => !life.run.wounds.are_named_now(&format!("{error:?}")),
         _ => false,
     }
 }
@@ -449,7 +467,7 @@ async fn found_again(life: &Life) {
         let damage = life.instance.status().damage;
         let unexplained = damage
             .into_iter()
-            .filter(|(file, _)| !life.run.wounds.are_named(file));
+            .filter(|(file, _)| !life.run.wounds.are_named_now(file));
         unexplained
             .map(|(_, damage)| damage.state)
             .collect::<Vec<_>>()

@@ -17,7 +17,7 @@ use crate::writer::Writer;
 
 mod compare;
 
-pub(crate) use compare::{compare_all, compare_one};
+pub(crate) use compare::{compare_all, compare_one, compare_read};
 
 /// How many pasts are far enough back to be asked for.
 const PASTS: u64 = 24;
@@ -418,7 +418,7 @@ pub(crate) fn ids_of(life: &Life, tables: &[usize]) -> Vec<TableId> {
 }
 
 /// A scan of a whole table.
-fn scan_request(table: lazybase_model::TableId, projection: Vec<usize>) -> ScanRequest {
+pub(crate) fn scan_request(table: lazybase_model::TableId, projection: Vec<usize>) -> ScanRequest {
     ScanRequest {
         table,
         projection,

@@ -18,8 +18,9 @@ use lazybase_model::{Error, Result, Table};
 use parking_lot::Mutex;
 
 use crate::clock::Clocks;
+use crate::damage::records::{Beside, Verdict, compare_read_beside, read_beside_damage};
 use crate::dice::Dice;
-use crate::life::{Life, Progress, Run, Tally, Trouble};
+use crate::life::{Answer, Life, Progress, Run, Tally, Trouble};
 use crate::marks::{Mark, Marks};
 use crate::model::Model;
 use crate::operator::{operate, rest};
@@ -113,6 +114,8 @@ impl Cast {
                 clocks: Mutex::new(Clocks::default()),
                 strikes: Mutex::new(story.strikes),
                 wounds: Wounds::default(),
+                record_strikes: Mutex::new(story.records.running),
+                closed: Mutex::default(),
                 past: Arc::new(Past::default()),
                 gone: Mutex::default(),
                 names: Mutex::default(),
@@ -133,6 +136,10 @@ impl Cast {
                 0 => {}
                 back if back < 0 => world.meet(Mark::WallBack),
                 _ => world.meet(Mark::WallForward),
+            }
+            let mut dice = Dice::of(self.run.story.seed, 600 + number as u64);
+            if number > 0 && dice.percent(self.run.story.records.between) {
+                self.run.strike_between(&disk, &mut dice);
             }
             let mut faults = draw.faults;
             loop {
@@ -304,9 +311,18 @@ struct Opening {
 impl Opening {
     /// Opens the database and learns what is there; nothing if the run is over.
     async fn open(self) -> Option<Arc<Life>> {
+        let verdict = self.run.verdict(self.store.disk());
+        if verdict.is_some() {
+            // What comes of damage is told from what comes of faults.
+            self.store.set_faults(false);
+        }
         let since = self.run.world.now();
         let made = match self.try_open().await {
             Ok(made) => made,
+            Err(error) if self.is_for_damage(verdict.as_ref(), &error) => {
+                self.give_up().await;
+                return None;
+            }
             Err(error) if self.store.failed_since(since) => {
                 let world = &self.run.world;
                 world.note("not opened", 0, 0, || error.to_string());
@@ -321,7 +337,27 @@ impl Opening {
             }
         };
         *self.opened.lock() = true;
-        self.learn(made).await
+        if let Some(Err(what)) = verdict.as_ref().map(|verdict| self.run.opened(verdict)) {
+            self.run.world.violate(what);
+            return None;
+        }
+        self.learn(made, verdict.is_some()).await
+    }
+
+    /// Whether the database is not opened for the sake of a file that is damaged for good.
+    fn is_for_damage(&self, verdict: Option<&Verdict>, error: &Error) -> bool {
+        let world = &self.run.world;
+        match verdict.map(|verdict| self.run.refused(verdict, error)) {
+            None | Some(Ok(false)) => false,
+            Some(Ok(true)) => {
+                world.note("not opened", 1, 0, || error.to_string());
+                true
+            }
+            Some(Err(what)) => {
+                world.violate(what);
+                true
+            }
+        }
     }
 
     /// What half opened the database is gone with the process.
@@ -330,7 +366,8 @@ impl Opening {
         std::future::pending::<()>().await;
     }
 
-    async fn learn(self, made: Made) -> Option<Arc<Life>> {
+    /// Learns what is there; before that, what is beside damage.
+    async fn learn(self, made: Made, is_damaged: bool) -> Option<Arc<Life>> {
         let Made {
             instance,
             ledger,
@@ -365,6 +402,10 @@ impl Opening {
             rest: Mutex::default(),
             promises: Mutex::default(),
         });
+        let beside = match is_damaged {
+            true => certainly(&life, read_beside_damage(&life).await)?,
+            false => Beside::default(),
+        };
         let world = life.world().clone();
         loop {
             let learnt = life.learn().await;
@@ -376,21 +417,11 @@ impl Opening {
             }
             world.sleep(Duration::from_millis(5)).await;
         }
-        let mut model = life.run.model.lock();
-        model.settle_unheard(|number, batch| {
-            let doubt = matches!(batch.fate, crate::model::Fate::InDoubt { .. });
-            let there = batch.place.is_some();
-            world.note("after the restart", number as u64, u64::from(there), || {
-                format!("batch {number} is {}", if there { "there" } else { "gone" })
-            });
-            world.meet(match (doubt, there) {
-                (true, true) => Mark::DoubtSurvived,
-                (true, false) => Mark::DoubtLost,
-                (false, true) => Mark::UnheardSurvived,
-                (false, false) => Mark::UnheardLost,
-            });
-        });
-        drop(model);
+        settle_unheard(&life);
+        if is_damaged {
+            certainly(&life, compare_read_beside(&life, &beside).await)?;
+            life.store.set_faults(true);
+        }
         Some(life)
     }
 
@@ -464,6 +495,34 @@ impl Opening {
     }
 }
 
+/// After the ledger was learnt: what became of the batches that nobody heard of.
+fn settle_unheard(life: &Life) {
+    let world = life.world();
+    let mut model = life.run.model.lock();
+    model.settle_unheard(|number, batch| {
+        let doubt = matches!(batch.fate, crate::model::Fate::InDoubt { .. });
+        let there = batch.place.is_some();
+        world.note("after the restart", number as u64, u64::from(there), || {
+            format!("batch {number} is {}", if there { "there" } else { "gone" })
+        });
+        world.meet(match (doubt, there) {
+            (true, true) => Mark::DoubtSurvived,
+            (true, false) => Mark::DoubtLost,
+            (false, true) => Mark::UnheardSurvived,
+            (false, false) => Mark::UnheardLost,
+        });
+    });
+}
+
+/// What nothing excuses: an error is a violation.
+fn certainly<T>(life: &Life, answer: Answer<T>) -> Option<T> {
+    let answer = answer.map_err(|trouble| match trouble {
+        Trouble::Excused(error) => Trouble::Wrong(format!("beside damage: {error:?}")),
+        wrong => wrong,
+    });
+    life.report(answer)
+}
+
 /// An open database and its tables.
 struct Made {
     instance: Instance,
@@ -508,6 +567,7 @@ async fn end(life: &Arc<Life>) {
         End::Close => {
             life.store.set_faults(false);
             close(life).await;
+            *life.run.closed.lock() = !life.store.failed_since(Duration::ZERO);
             world.meet(Mark::Closed);
         }
         // The operation in which it should have come did not come.

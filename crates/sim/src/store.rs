@@ -6,7 +6,6 @@
 //!   called -> waits -> [crash?] -> refused | lost | torn | happens -> [crash?] -> reported
 //! ```
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::future::pending;
 use std::ops::Range;
@@ -19,12 +18,16 @@ use bytes::{Bytes, BytesMut};
 use lazybase_engine::env::faults::Operation;
 use lazybase_engine::env::memory::MemoryStore;
 use lazybase_engine::env::{FileWriter, LogFile, Store, StoreError, StoreResult};
-use lazybase_model::ViewId;
 use parking_lot::Mutex;
 
 use crate::dice::Dice;
 use crate::marks::Mark;
 use crate::world::World;
+
+pub(crate) mod frames;
+mod wounds;
+
+pub use wounds::{Harm, Of, Wounds};
 
 /// What an operation is called in the log of events.
 fn word(operation: Operation) -> &'static str {
@@ -93,106 +96,6 @@ pub struct CrashPoint {
     pub after: u64,
     /// Whether it happens first.
     pub happens: bool,
-}
-
-/// What has become of a file, for good.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Harm {
-    /// A bit of it is flipped.
-    Flip {
-        /// In which byte.
-        byte: u64,
-        /// Which one.
-        bit: u8,
-    },
-    /// It ends here.
-    Cut(u64),
-    /// It is not there any more.
-    Gone,
-}
-
-/// The files that are damaged for good: of the disk, and not of those who use it.
-#[derive(Debug, Clone, Default)]
-pub struct Wounds(Arc<Mutex<BTreeMap<String, Wound>>>);
-
-/// What has become of a file, and whose it is.
-#[derive(Debug, Clone, Copy)]
-struct Wound {
-    harm: Harm,
-    view: ViewId,
-}
-
-impl Wounds {
-    /// Damages a file of a view.
-    pub fn strike(&self, name: &str, harm: Harm, view: ViewId) {
-        self.0.lock().insert(name.to_owned(), Wound { harm, view });
-    }
-
-    /// The files that were ever damaged and that a text names, with their views.
-    pub fn named(&self, text: &str) -> Vec<(String, ViewId)> {
-        let wounds = self.0.lock();
-        let named = wounds
-            .iter()
-            .filter(|(name, _)| text.contains(name.as_str()));
-        named
-            .map(|(name, wound)| (name.clone(), wound.view))
-            .collect()
-    }
-
-    /// Whether a text names a file that was ever damaged.
-    pub fn are_named(&self, text: &str) -> bool {
-        !self.named(text).is_empty()
-    }
-
-    /// The views of all files that were ever damaged.
-    pub fn views(&self) -> Vec<ViewId> {
-        self.0.lock().values().map(|wound| wound.view).collect()
-    }
-
-    /// Whether no file was ever damaged.
-    pub fn is_empty(&self) -> bool {
-        self.0.lock().is_empty()
-    }
-
-    /// How many files were ever damaged.
-    pub fn count(&self) -> usize {
-        self.0.lock().len()
-    }
-
-    fn of(&self, name: &str) -> Option<Harm> {
-        self.0.lock().get(name).map(|wound| wound.harm)
-    }
-
-    /// How long a file is now.
-    fn length(&self, name: &str, length: u64) -> StoreResult<u64> {
-        match self.of(name) {
-            Some(Harm::Gone) => Err(StoreError::NotFound(name.to_owned())),
-            Some(Harm::Cut(end)) => Ok(length.min(end)),
-            Some(Harm::Flip { .. }) | None => Ok(length),
-        }
-    }
-
-    /// What of a file is read now.
-    fn read(&self, name: &str, range: &Range<u64>, bytes: Bytes) -> StoreResult<Bytes> {
-        let Some(harm) = self.of(name) else {
-            return Ok(bytes);
-        };
-        if self.length(name, range.end)? < range.end {
-            return Err(StoreError::TooShort {
-                name: name.to_owned(),
-                end: range.end,
-            });
-        }
-        let Harm::Flip { byte, bit } = harm else {
-            return Ok(bytes);
-        };
-        if !range.contains(&byte) {
-            return Ok(bytes);
-        }
-        let mut flipped = BytesMut::from(&bytes[..]);
-        flipped[(byte - range.start) as usize] ^= 1 << bit;
-        Ok(flipped.freeze())
-    }
 }
 
 /// What went wrong in the stores of all lives.
@@ -669,7 +572,10 @@ impl Store for SimStore {
             Fate::Refuse { full } => return Err(refused(name, full)),
             Fate::Lose | Fate::Tear => return Err(in_doubt(name)),
             Fate::Happen | Fate::HappenInDoubt => {
-                self.disk.create_log(name, bytes, recycle).await?
+                let made = self.disk.create_log(name, bytes, recycle).await?;
+                // It may have the name of one that was damaged, and is gone.
+                self.wounds.restore(name, self.world.now());
+                made
             }
         };
         self.end(Operation::CreateLog, name, fate, crash).await?;

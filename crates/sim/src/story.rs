@@ -20,6 +20,8 @@ pub const OPERATIONS_MIN: u64 = 200;
 
 /// So many of a thousand stories are rich.
 const RICH_PERMILLE: u64 = 10;
+/// In so many of a thousand files of the log and of the manifest are damaged for good.
+const RECORDS_PERMILLE: u64 = 100;
 
 /// What is left out of a story.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +40,8 @@ pub struct Trim {
     pub faults: bool,
     /// Whether files are damaged for good.
     pub strikes: bool,
+    /// Whether files of the log and of the manifest are, too.
+    pub records: bool,
     /// Whether the store is slow.
     pub delays: bool,
     /// Whether attempts hang.
@@ -74,6 +78,7 @@ impl Trim {
         operator: true,
         faults: true,
         strikes: true,
+        records: true,
         delays: true,
         hangs: true,
         stands: true,
@@ -108,6 +113,17 @@ pub struct Actions {
     /// Whether what is at rest is compared before files are collected too, and all of them are read
     /// back.
     pub looks_twice: bool,
+}
+
+/// How often what tells of all else is damaged for good: files of the log and of the manifest.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Records {
+    /// How often while the database is used.
+    pub running: u32,
+    /// Before so many of a hundred openings.
+    pub between: u64,
+    /// Whether a file of the manifest is when everything is at rest.
+    pub at_rest: bool,
 }
 
 /// How a life of the processes ends.
@@ -170,6 +186,8 @@ pub struct Story {
     pub strikes: u32,
     /// Whether one is damaged when it comes to rest.
     pub last_strike: bool,
+    /// How often files of the log and of the manifest are damaged for good.
+    pub records: Records,
     /// The lives of the processes.
     pub lives: Vec<LifeDraw>,
     /// What is left out.
@@ -190,6 +208,16 @@ impl Story {
         if trim.hangs {
             draw_hangs(&mut Dice::of(seed, 18), &mut rates, &mut settings);
         }
+        let mut lives = draw_lives(
+            &mut Dice::of(seed, 15),
+            &mut Dice::of(seed, 26),
+            shape,
+            trim,
+        );
+        let mut records = Records::default();
+        if trim.records && trim.faults {
+            records = draw_records(&mut Dice::of(seed, 61), &mut lives, trim);
+        }
         Story {
             strikes: *strikes.pick(&[0, 0, 0, 0, 1, 2]) * u32::from(struck),
             last_strike: strikes.percent(12) && struck,
@@ -204,12 +232,8 @@ impl Story {
             writers: draw_writers(&mut Dice::of(seed, 12), trim),
             readers: (Dice::of(seed, 13).between(2, 3) as usize).min(trim.readers),
             rates,
-            lives: draw_lives(
-                &mut Dice::of(seed, 15),
-                &mut Dice::of(seed, 26),
-                shape,
-                trim,
-            ),
+            records,
+            lives,
             trim,
         }
     }
@@ -393,6 +417,32 @@ fn draw_lives(dice: &mut Dice, stands: &mut Dice, shape: Shape, trim: Trim) -> V
         lives.extend(last);
     }
     lives
+}
+
+/// In some stories files of the log and of the manifest are damaged; in many of these the database
+/// is closed once, for what a closed database tells it tells twice.
+fn draw_records(dice: &mut Dice, lives: &mut Vec<LifeDraw>, trim: Trim) -> Records {
+    if !dice.permille(RECORDS_PERMILLE) {
+        return Records::default();
+    }
+    let closes = dice.percent(60);
+    let closed = LifeDraw {
+        wall_micros: 0,
+        jump_micros: 0,
+        stands: Duration::ZERO,
+        faults: dice.percent(40),
+        answers: dice.between(1, 80),
+        end: End::Close,
+        ..lives[0]
+    };
+    if closes && lives.len() < trim.lives {
+        lives.insert(0, closed);
+    }
+    Records {
+        running: *dice.pick(&[0, 1, 1, 2]),
+        between: 75,
+        at_rest: dice.percent(40),
+    }
 }
 
 /// In some lives the machine's clock stands still for a while.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use arrow::array::RecordBatch;
 use futures::future::BoxFuture;
 use lazybase_cluster::AsOf;
 use lazybase_engine::key::Key as EncodedKey;
@@ -88,6 +89,34 @@ pub(crate) async fn compare_one(
         compare(life, dice, snapshot, table, way, asked).await?;
     }
     Ok(())
+}
+
+/// Compares rows that were read of a whole table, with all of its columns. The snapshot was asked
+/// for at `since`.
+pub(crate) async fn compare_read(
+    life: &Life,
+    snapshot: &Snapshot,
+    table: usize,
+    batches: &[RecordBatch],
+    since: Duration,
+) -> Answer<()> {
+    let asked = Asked { since, at: None };
+    let comparing = Comparing {
+        life,
+        snapshot,
+        expected: expected(life, snapshot, table, asked)?,
+        since,
+    };
+    let columns: Vec<Shown> = comparing.known().version.columns().collect();
+    let mut rows = Vec::new();
+    for batch in batches {
+        decode(&columns, batch, &mut rows)?;
+    }
+    let wanted = comparing.alive(&comparing.expected.rows);
+    let wanted = wanted.iter().map(|row| project(row, &columns)).collect();
+    let ordered = comparing.draw().is_ordered();
+    let what = "a scan beside damage";
+    comparing.same(what, &columns, ordered, rows, wanted).await
 }
 
 /// Reads a table in one way and compares.

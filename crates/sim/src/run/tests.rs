@@ -50,6 +50,7 @@ fn seeds_that_failed_later_do_not() {
             hangs: false,
             stands: false,
             replaces: false,
+            records: false,
             ..Trim::NOTHING
         };
         let outcome = run_seed(seed, trim, false);
@@ -76,6 +77,7 @@ fn a_duplicate_says_nothing_of_a_batch_in_doubt() {
 const WITHOUT_REPLACED: Trim = Trim {
     replaces: false,
     stands: false,
+    records: false,
     ..Trim::NOTHING
 };
 
@@ -91,6 +93,7 @@ const FIRST: Trim = Trim {
     hangs: false,
     stands: false,
     replaces: false,
+    records: false,
     ..Trim::NOTHING
 };
 

@@ -95,6 +95,8 @@ pub(super) async fn scan_file(
         manifest: 0,
         before: None,
     };
+    // In the file that no later one ends.
+    let is_end = file.end.is_none() && is_planted(Planted::DamageIsEnd);
     for found in &found {
         let unneeded = |scu: ScuNumber| scu <= manifest.sealed_through;
         match found {
@@ -105,7 +107,8 @@ pub(super) async fn scan_file(
             Found::Gap(offset, _) if *offset < sealed_end => {}
             Found::BadPayload(offset, header, damage) => {
                 let what = damage.describe();
-                if *offset >= durable && !flipped(&content, file, *offset, Some((header, damage))) {
+                let flipped = || flipped(&content, file, *offset, Some((header, damage)));
+                if is_end || (*offset >= durable && !flipped()) {
                     break;
                 }
                 // A data frame is missed when a batch names it.
@@ -115,7 +118,7 @@ pub(super) async fn scan_file(
                 }
             }
             Found::Gap(offset, next) => {
-                if *offset >= durable && !flipped(&content, file, *offset, None) {
+                if is_end || (*offset >= durable && !flipped(&content, file, *offset, None)) {
                     break;
                 }
                 let lost = flip_in_header(
