@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use lazybase_engine::env::planted::{Planted, is_planted};
 use lazybase_engine::manifest::{Edit, Manifest, Run, RunId, RunKind, SegmentMeta};
 use lazybase_engine::stages::ingest::Sealed;
 use lazybase_model::{ScuNumber, Span, ViewId};
@@ -105,12 +106,16 @@ pub(crate) fn advanced_edit(manifest: &Manifest, made: &Output) -> Option<Edit> 
         return None;
     };
     let state = manifest.table_of_view(*view)?;
+    let to = match whole.is_some() && is_planted(Planted::ViewBuiltAhead) {
+        true => manifest.sorted_through,
+        false => *to,
+    };
     let runs = parts.iter().zip(0..).map(|(segments, part)| Run {
         id: RunId(manifest.next_run + u64::from(part)),
         view: *view,
         kind: RunKind::Sorted,
-        span: Span::new(from.next(), *to),
-        changes_through: *to,
+        span: Span::new(from.next(), to),
+        changes_through: to,
         segments: segments.clone(),
         part,
     });
@@ -120,7 +125,7 @@ pub(crate) fn advanced_edit(manifest: &Manifest, made: &Output) -> Option<Edit> 
     goes_on.then(|| Edit::Advanced {
         view: *view,
         from: *from,
-        to: *to,
+        to,
         runs: runs.collect(),
         whole: whole.is_some(),
     })

@@ -39,7 +39,7 @@ pub(crate) fn draw_alter(
     gone: &BTreeSet<usize>,
     number: usize,
 ) -> Alter {
-    let viewed = |at: usize| draw.views.iter().any(|view| view.columns.contains(&at));
+    let viewed = |at: usize| draw.is_viewed(at);
     let there = |at: &usize| version.place(*at).is_some();
     let bound = |at: usize| {
         let ttl = draw.ttl.is_some_and(|(ttl, _)| ttl == at);

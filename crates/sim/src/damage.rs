@@ -145,8 +145,11 @@ impl Life {
             .columns
             .iter()
             .any(|column| column.kind.owner().is_some());
-        let own = [self.known(table).table.primary.id];
-        let views = self.views[table].iter().map(|view| view.primary.id);
+        let known = self.known(table).table;
+        let own = [known.primary.id];
+        let manifest = self.instance.manifest();
+        let views = manifest.views_of(known.id);
+        let views = views.map(|state| state.table.primary.id);
         // Numbers are given out in the order of all SCUs.
         let maps = self.maps.iter().flatten().filter(|_| has_ids);
         let maps = maps.map(|map| map.table.primary.id);

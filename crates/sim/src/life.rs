@@ -9,7 +9,7 @@ use futures::TryStreamExt;
 use futures::future::BoxFuture;
 use lazybase_cluster::{Instance, SnapshotRequest};
 use lazybase_engine::read::{ScanPlan, ScanRequest, Snapshot};
-use lazybase_model::{Error, ErrorKind, Freshness, Table};
+use lazybase_model::{Error, ErrorKind, Freshness, SchemaVersion, Table, TableId};
 use parking_lot::Mutex;
 
 use crate::clock::{Clocks, micros};
@@ -90,6 +90,11 @@ pub(crate) struct Run {
     pub(crate) closed: Mutex<bool>,
     /// What else went wrong on the disk.
     pub(crate) past: Arc<Past>,
+    /// Tables that were made again, each with the batch that was last written under its id.
+    pub(crate) made: Mutex<BTreeMap<TableId, usize>>,
+    /// Of the views that come and go, by name, whether each is there; nothing where only the next
+    /// opening tells.
+    pub(crate) shown: Mutex<BTreeMap<String, Option<bool>>>,
     /// Of each table the columns that somebody wanted to drop.
     pub(crate) gone: Mutex<BTreeMap<usize, BTreeSet<usize>>>,
     /// What answers said of numbers.
@@ -118,8 +123,6 @@ pub(crate) struct Life {
     pub(crate) tables: Mutex<Vec<Known>>,
     /// Their key maps.
     pub(crate) maps: Vec<Option<Known>>,
-    /// Their views.
-    pub(crate) views: Vec<Vec<Arc<Table>>>,
     /// How many answers there were when it began, and whether its end has been ordered.
     pub(crate) progress: Mutex<Progress>,
     /// Since when there are no faults any more, so that everything comes to rest.
@@ -189,7 +192,7 @@ impl Life {
     /// A table under this definition.
     pub(crate) fn known_as(&self, table: usize, definition: Arc<Table>) -> Result<Known, String> {
         let known = self.known(table);
-        match known.table.version == definition.version {
+        match which(&known.table) == which(&definition) {
             true => Ok(known),
             false => Known::of(definition, &self.run.story.tables[table]),
         }
@@ -408,6 +411,11 @@ impl Life {
             self.run.tally.lock().mixed += 1;
         }
     }
+}
+
+/// What tells a definition from another one of the same name.
+pub(crate) fn which(table: &Table) -> (TableId, SchemaVersion) {
+    (table.id, table.version)
 }
 
 /// The moment from which on a fault explains the error of a request that began at `since`; nothing

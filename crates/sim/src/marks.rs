@@ -140,6 +140,12 @@ marks! {
     HealedForGood "a file that was damaged for good was made again",
     LostForGood "rows that nothing holds any more were refused by name",
     Throttled "writers had to wait for the stages",
+    // Views and tables that come and go.
+    ViewMade "a view was made over rows",
+    ViewDropped "a view was dropped",
+    ViewMadeRead "an answer from a view that was made over rows",
+    TableRemade "a table was dropped and made again, with a batch",
+    TableEmpty "a read at a horizon before its table was made",
     // Damage for good of what tells of all else: the log, and the files of the manifest.
     LogStruck "a log file was damaged for good",
     LogBytesTorn "bytes of a log file that were durable were torn for good",

@@ -42,6 +42,8 @@ pub struct Held {
     pub known: Arc<BTreeSet<i64>>,
     /// Its columns.
     pub version: Arc<Version>,
+    /// The batch that it was made again with.
+    pub made: Option<usize>,
 }
 
 /// What a change does to a row that is there.
@@ -90,6 +92,8 @@ pub struct Batch {
     /// The range partition that is dropped right before it, and added again: its table, and its
     /// place among those.
     pub replaces: Option<(usize, usize)>,
+    /// The table that is dropped right before it, and made again.
+    pub remakes: Option<usize>,
     /// The table whose definition changes right before it, and how.
     pub alters: Option<(usize, Alter)>,
     /// References that are written as these numbers, by owner and natural key.
@@ -136,6 +140,7 @@ impl Model {
             rows: Arc::default(),
             known: Arc::default(),
             version: Arc::new(table.first_version()),
+            made: None,
         });
         let empty = empty.collect();
         Model {
@@ -411,7 +416,8 @@ impl Model {
     /// What a table holds after so many batches.
     pub fn held_after(&mut self, count: usize, table: usize) -> Held {
         while self.states.len() <= count {
-            let batch = &self.batches[self.sequence[self.states.len() - 1].1];
+            let number = self.sequence[self.states.len() - 1].1;
+            let batch = &self.batches[number];
             let mut state = self.states[self.states.len() - 1].clone();
             if let Some(emptied) = batch.empties {
                 state[emptied].rows = Arc::default();
@@ -419,6 +425,12 @@ impl Model {
             if let Some((cut, part)) = batch.replaces {
                 let rows = Arc::make_mut(&mut state[cut].rows);
                 rows.retain(|key, _| !self.tables[cut].is_in(part, *key));
+            }
+            if let Some(remade) = batch.remakes {
+                let held = &mut state[remade];
+                held.rows = Arc::default();
+                held.version = Arc::new(self.tables[remade].first_version());
+                held.made = Some(number);
             }
             if let Some((altered, alter)) = batch.alters {
                 let (held, draw) = (&mut state[altered], &self.tables[altered]);
@@ -437,6 +449,13 @@ impl Model {
             self.states.push(state);
         }
         self.states[count][table].clone()
+    }
+
+    /// Whether a batch lies after a horizon, as far as its place is known.
+    pub fn is_after(&self, batch: usize, horizon: Horizon) -> bool {
+        let end = (horizon.scu.0, horizon.batches.0);
+        let place = self.batches[batch].place;
+        place.is_none_or(|place| place > end)
     }
 
     /// The marks that batches met in their places.

@@ -21,6 +21,9 @@ use crate::reader::{compare_all, compare_one, ids_of};
 use crate::store::{Harm, Of};
 
 mod records;
+mod views;
+
+pub(crate) use views::check_views;
 
 /// What can be paused.
 const STAGES: [StageName; 5] = [
@@ -67,6 +70,10 @@ pub(crate) async fn operate(life: Arc<Life>) {
         if strikes && !life.is_over() {
             *life.run.record_strikes.lock() -= 1;
             let answer = records::strike(&life, &mut rare).await;
+            life.report(answer);
+        }
+        if views::come_and_go(&life) && rare.percent(50) && !life.is_over() {
+            let answer = views::make_or_drop(&life, &mut rare).await;
             life.report(answer);
         }
     }
@@ -290,6 +297,7 @@ pub(crate) fn rest(life: &Life) -> BoxFuture<'_, Answer<()>> {
 
 async fn come_to_rest(life: &Life) -> Answer<()> {
     life.begin_rest();
+    check_views(life)?;
     let since = life.world().now();
     for stage in STAGES {
         resume(life, stage).await?;

@@ -229,7 +229,23 @@ impl Reading {
                 }
             };
         }
+        if error.kind() == ErrorKind::NotFound && self.is_remade(question) {
+            return Ok(());
+        }
         Err(self.life.judge("a snapshot", question.since, error))
+    }
+
+    /// Whether a table is not the one any more that was asked for.
+    fn is_remade(&self, question: &Question) -> bool {
+        let Some(ids) = &question.request.tables else {
+            return false;
+        };
+        let newest = |table: &usize| {
+            let name = &self.life.run.story.tables[*table].name;
+            self.life.instance.table(name).ok()
+        };
+        let mut newest = question.tables.iter().filter_map(newest);
+        newest.any(|newest| !ids.contains(&newest.id))
     }
 
     /// Whether a past must be kept: it was the newest one when the retention began, or came later.
@@ -406,7 +422,9 @@ fn check_staleness(
 pub(crate) fn ids_of(life: &Life, tables: &[usize]) -> Vec<TableId> {
     let mut ids: Vec<TableId> = Vec::new();
     for table in tables {
-        ids.push(life.known(*table).table.id);
+        // It may have been made again.
+        let known = life.bind(*table).unwrap_or_else(|_| life.known(*table));
+        ids.push(known.table.id);
         let columns = &life.run.story.tables[*table].columns;
         let owners = columns.iter().filter_map(|column| column.kind.owner());
         let maps = owners.filter_map(|owner| life.maps[owner].as_ref());

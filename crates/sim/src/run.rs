@@ -23,7 +23,7 @@ use crate::dice::Dice;
 use crate::life::{Answer, Life, Progress, Run, Tally, Trouble};
 use crate::marks::{Mark, Marks};
 use crate::model::Model;
-use crate::operator::{operate, rest};
+use crate::operator::{check_views, operate, rest};
 use crate::reader::{Reader, read};
 use crate::rows::Known;
 use crate::schema::{LEDGER, TableDraw, ledger_spec};
@@ -117,6 +117,8 @@ impl Cast {
                 record_strikes: Mutex::new(story.records.running),
                 closed: Mutex::default(),
                 past: Arc::new(Past::default()),
+                made: Mutex::default(),
+                shown: Mutex::default(),
                 gone: Mutex::default(),
                 names: Mutex::default(),
                 tally: Mutex::default(),
@@ -373,7 +375,6 @@ impl Opening {
             ledger,
             tables,
             maps,
-            views,
         } = made;
         let manifest = instance.manifest();
         if manifest.last_remapped > manifest.sorted_through {
@@ -397,7 +398,6 @@ impl Opening {
             ledger,
             tables: Mutex::new(tables),
             maps,
-            views,
             progress: Mutex::new(self.progress),
             rest: Mutex::default(),
             promises: Mutex::default(),
@@ -418,6 +418,7 @@ impl Opening {
             world.sleep(Duration::from_millis(5)).await;
         }
         settle_unheard(&life);
+        certainly(&life, check_views(&life).map_err(Trouble::Wrong))?;
         if is_damaged {
             certainly(&life, compare_read_beside(&life, &beside).await)?;
             life.store.set_faults(true);
@@ -452,7 +453,7 @@ impl Opening {
         world.note("opened", u64::from(self.number), 0, String::new);
         instance.create_table(ledger_spec(), true).await?;
         let ledger = Known::ledger(instance.table(LEDGER)?).map_err(Error::internal)?;
-        let (mut tables, mut views) = (Vec::<Known>::new(), Vec::new());
+        let mut tables = Vec::<Known>::new();
         for draw in story.tables.clone() {
             let id_of = |owner: usize| {
                 let owner = &tables.get(owner)?.table;
@@ -468,20 +469,16 @@ impl Opening {
             }
             let table = instance.table(&draw.name)?;
             let table = Known::of(table, &draw).map_err(Error::internal)?;
-            let mut of_table = Vec::new();
             for view in draw.views.clone() {
-                if view_named(&instance, &view.name).is_none() {
+                if instance.manifest().view_named(&view.name).is_none() {
                     let view = instance.define_view(&table.table, &view.spec())?;
                     let view = view.as_ref().clone();
                     instance
                         .commit(vec![Ddl::CreateView { view }], None)
                         .await?;
                 }
-                let found = view_named(&instance, &view.name);
-                of_table.extend(found);
             }
             tables.push(table);
-            views.push(of_table);
         }
         let maps = tables.iter().zip(&story.tables);
         let maps = maps.map(|(table, draw)| map_of(&instance, &table.table, draw));
@@ -490,7 +487,6 @@ impl Opening {
             instance,
             ledger,
             tables,
-            views,
         })
     }
 }
@@ -529,7 +525,6 @@ struct Made {
     ledger: Known,
     tables: Vec<Known>,
     maps: Vec<Option<Known>>,
-    views: Vec<Vec<Arc<Table>>>,
 }
 
 /// The key map of a table that owns an ID.
@@ -542,13 +537,6 @@ fn map_of(instance: &Instance, table: &Table, draw: &TableDraw) -> Result<Option
     let map = map.ok_or_else(|| Error::internal("the key map of an owner is gone"))?;
     let known = Known::of(Arc::clone(&map.table), draw).map_err(Error::internal)?;
     Ok(Some(known))
-}
-
-fn view_named(instance: &Instance, name: &str) -> Option<Arc<Table>> {
-    let manifest = instance.manifest();
-    let mut views = manifest.views.values();
-    let view = views.find(|view| view.table.name == name)?;
-    Some(Arc::clone(&view.table))
 }
 
 /// Ends a life whose actors have ended.

@@ -23,6 +23,11 @@ use crate::world::WALL_MICROS_AT_START;
 /// The table in which every batch leaves one row: its hidden key tells the order of batches.
 pub const LEDGER: &str = "ledger";
 
+/// In so many of a thousand stories there are views that come and go.
+const LATER_PERMILLE: u64 = 100;
+/// The number of the first of these, in their names.
+const LATER: usize = 5;
+
 /// How a column's numbers are spelt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -125,6 +130,8 @@ pub struct TableDraw {
     pub ttl: Option<(usize, u64)>,
     /// Its secondary views.
     pub views: Vec<ViewDraw>,
+    /// Views that come and go.
+    pub later: Vec<ViewDraw>,
     /// The column that is the ID of its key, where others may refer to its rows.
     pub owned: Option<usize>,
 }
@@ -164,6 +171,8 @@ pub struct Allowed {
     pub tables: usize,
     /// Secondary views.
     pub views: bool,
+    /// Views that are made over rows, and dropped.
+    pub later: bool,
     /// Partitions.
     pub partitions: bool,
     /// Merge operators.
@@ -197,10 +206,31 @@ pub fn draw_tables(seed: u64, shape: Shape, allowed: Allowed) -> Vec<TableDraw> 
     for (table, dice) in tables.iter_mut().zip(&mut dice) {
         draw_views(dice, table, shape, allowed);
     }
+    if allowed.views && allowed.later {
+        draw_later(&mut Dice::of(seed, 62), &mut tables);
+    }
     for (at, table) in tables.iter_mut().enumerate().filter(|_| allowed.alters) {
         draw_late(&mut Dice::of(seed, 40 + at as u64), table, allowed);
     }
     tables
+}
+
+/// In some stories tables have views that come and go.
+fn draw_later(dice: &mut Dice, tables: &mut [TableDraw]) {
+    if !dice.permille(LATER_PERMILLE) {
+        return;
+    }
+    let sure = dice.index(tables.len());
+    for (at, table) in tables.iter_mut().enumerate() {
+        let views = match at == sure {
+            true => dice.between(1, 2),
+            false => *dice.pick(&[0, 0, 1]),
+        };
+        for number in 0..views as usize {
+            let view = draw_view(dice, table, LATER + number);
+            table.later.push(view);
+        }
+    }
 }
 
 /// Columns that the table may get later.
@@ -317,6 +347,7 @@ fn draw_table(dice: &mut Dice, at: usize, shape: Shape, allowed: Allowed) -> Tab
         cut: cut.filter(|_| allowed.partitions),
         ttl,
         views: Vec::new(),
+        later: Vec::new(),
         owned: None,
     }
 }
@@ -609,6 +640,18 @@ impl TableDraw {
         let columns = self.columns.iter().enumerate();
         let columns = columns.filter(|(_, column)| column.late.is_none());
         Version(columns.map(|(at, column)| (at, column.kind)).collect())
+    }
+
+    /// Whether a column is of a view that is there, or may be.
+    pub fn is_viewed(&self, column: usize) -> bool {
+        let mut views = self.views.iter().chain(&self.later);
+        views.any(|view| view.columns.contains(&column))
+    }
+
+    /// Whether it can be dropped and made again by itself.
+    pub fn is_apart(&self) -> bool {
+        let shown = !self.views.is_empty() || !self.later.is_empty();
+        !shown && self.owned.is_none() && self.parts() == 0
     }
 
     /// Whether rows come in the order of their key.

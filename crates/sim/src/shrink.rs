@@ -48,6 +48,8 @@ fn smaller(trim: &Trim) -> Vec<Trim> {
     with(&|trim| trim.lives = trim.lives.min(4).saturating_sub(1).max(1));
     with(&|trim| trim.truncates = false);
     with(&|trim| trim.replaces = false);
+    with(&|trim| trim.remakes = false);
+    with(&|trim| trim.schema.later = false);
     with(&|trim| trim.delays = false);
     with(&|trim| trim.readers = trim.readers.saturating_sub(1));
     with(&|trim| trim.writers = trim.writers.saturating_sub(1).max(1));

@@ -52,6 +52,8 @@ pub struct Trim {
     pub truncates: bool,
     /// Whether range partitions are dropped and added again.
     pub replaces: bool,
+    /// Whether tables are.
+    pub remakes: bool,
     /// Whether processes crash or are closed before the end.
     pub lives: usize,
     /// Batches and queries.
@@ -67,6 +69,7 @@ impl Trim {
         schema: Allowed {
             tables: 3,
             views: true,
+            later: true,
             partitions: true,
             operators: true,
             ttl: true,
@@ -84,6 +87,7 @@ impl Trim {
         stands: true,
         truncates: true,
         replaces: true,
+        remakes: true,
         lives: 8,
         operations: OPERATIONS_MIN,
         planted: None,
@@ -108,6 +112,8 @@ pub struct Actions {
     pub empties: u64,
     /// The same, where there are range partitions: how many replace one.
     pub replaces: u64,
+    /// The same: how many drop a table, make it again, and fill it.
+    pub remakes: u64,
     /// How long the operator waits between two acts, at most.
     pub operator: Duration,
     /// Whether what is at rest is compared before files are collected too, and all of them are read
@@ -227,6 +233,7 @@ impl Story {
             settings,
             actions: Actions {
                 replaces: *Dice::of(seed, 25).weigh(&[(1, 0), (2, 50)]),
+                remakes: *Dice::of(seed, 63).weigh(&[(9, 0), (1, 60)]),
                 ..draw_actions(&mut Dice::of(seed, 21), shape)
             },
             writers: draw_writers(&mut Dice::of(seed, 12), trim),
@@ -323,6 +330,7 @@ fn draw_actions(dice: &mut Dice, shape: Shape) -> Actions {
             alters: 50,
             empties: 12,
             replaces: 0,
+            remakes: 0,
             operator: Duration::from_millis(60),
             looks_twice: true,
         },
@@ -330,6 +338,7 @@ fn draw_actions(dice: &mut Dice, shape: Shape) -> Actions {
             alters: *dice.weigh(&[(6, 0), (3, 20), (1, 60)]),
             empties: *dice.weigh(&[(6, 0), (4, 12)]),
             replaces: 0,
+            remakes: 0,
             operator: Duration::from_millis(*dice.weigh(&[(1, 60), (3, 200), (6, 600)])),
             looks_twice: dice.percent(25),
         },

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use crate::alter::{Alter, draw_alter};
 use crate::dice::Dice;
-use crate::life::{Answer, Life, Trouble};
+use crate::life::{Answer, Life, Trouble, which};
 use crate::marks::Mark;
 use crate::model::{Batch, Change, Fate};
 use crate::rows::{Known, ledger_row};
@@ -21,6 +21,7 @@ use crate::schema::{Shape, TableDraw};
 use crate::story::WriterDraw;
 
 mod change;
+mod remake;
 
 pub(crate) use change::draw_change;
 
@@ -274,11 +275,17 @@ impl Writing {
             }
             (false, _) => None,
         };
+        let is_plain = empties.is_none() && replaces.is_none() && alters.is_none();
+        let remakes = match is_plain {
+            true => self.draw_remade(&mut me.dice, &mut parts, now),
+            false => None,
+        };
         self.life.run.model.lock().send(Batch {
             writer: me.number,
             parts,
             empties,
             replaces,
+            remakes,
             alters,
             given,
             fate: Fate::Sent,
@@ -365,8 +372,9 @@ impl Writing {
         }
         let altered = content.alters.iter().map(|(table, _)| table);
         let replaced = content.replaces.iter().map(|(table, _)| table);
+        let emptied = content.empties.iter().chain(&content.remakes);
         let tables = content.parts.iter().map(|(table, _)| table);
-        let tables = tables.chain(altered).chain(replaced);
+        let tables = tables.chain(altered).chain(replaced).chain(emptied);
         let bound = tables.map(|table| Ok((*table, self.life.bind(*table)?)));
         let bound = bound.collect::<Result<Bound, String>>()?;
         if self.numbered {
@@ -409,7 +417,7 @@ impl Writing {
     /// A batch is refused for its definitions only if one of them is no longer in force.
     fn check_stale(&self, bound: &Bound, error: &Error) -> Result<(), String> {
         for (table, known) in bound {
-            if self.life.bind(*table)?.table.version != known.table.version {
+            if which(&self.life.bind(*table)?.table) != which(&known.table) {
                 return Ok(());
             }
         }
@@ -512,11 +520,15 @@ impl Writing {
         let mut bound = bound.clone();
         let mut ddl = Vec::new();
         if let Some(table) = content.empties {
-            let table = self.life.known(table).table.id;
+            let table = bound[&table].table.id;
             ddl.push(Ddl::Truncate { table });
         }
         if let Some((table, part)) = content.replaces {
             let next = self.replace(part, table, &bound[&table].table, &mut ddl)?;
+            bound.insert(table, next);
+        }
+        if let Some(table) = content.remakes {
+            let next = self.remake(batch, table, bound[&table].table.id, &mut ddl)?;
             bound.insert(table, next);
         }
         if let Some((table, alter)) = content.alters {
@@ -638,6 +650,9 @@ impl Writing {
         if model.batch(batch).empties.is_some() {
             world.meet(Mark::Truncated);
         }
+        if model.batch(batch).remakes.is_some() {
+            world.meet(Mark::TableRemade);
+        }
         if let Some((replaced, _)) = model.batch(batch).replaces {
             world.meet(Mark::PartitionReplaced);
             let altered = model.batch(batch).alters;
@@ -704,7 +719,13 @@ impl Writing {
 }
 
 fn sent_badly(error: Error) -> Sent {
-    match error.kind() == ErrorKind::Conflict && error.sqlstate() == "40001" {
+    let is_stale = match error.kind() {
+        ErrorKind::Conflict => error.sqlstate() == "40001",
+        // A table of the batch was made again, under another id.
+        ErrorKind::NotFound => error.sqlstate() == "42P01",
+        _ => false,
+    };
+    match is_stale {
         true => Sent::Stale(error),
         false => Sent::Failed(error),
     }

@@ -65,6 +65,7 @@ planted! {
     ChangedCopied "a row group of the authority is copied though changes met it",
     GivenUpEarly "a damaged sort is given up though its log is kept",
     HealedShort "what is made again lacks the changes of the newest run that it is made of",
+    ViewBuiltAhead "a view built over rows misses what comes in meanwhile",
     DamageIsEnd "a damaged frame of the newest log file is taken for the end of the log",
 }
 

@@ -19,6 +19,7 @@ fn table() -> TableDraw {
         cut: None,
         ttl: None,
         views: Vec::new(),
+        later: Vec::new(),
         owned: None,
     }
 }
@@ -29,6 +30,7 @@ fn batch(parts: Vec<(usize, Vec<Change>)>) -> Batch {
         parts,
         empties: None,
         replaces: None,
+        remakes: None,
         alters: None,
         given: Default::default(),
         fate: Fate::Sent,

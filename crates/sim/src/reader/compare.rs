@@ -149,10 +149,12 @@ pub(super) fn compare<'a>(
 fn expected(life: &Life, snapshot: &Snapshot, table: usize, asked: Asked) -> Answer<Expected> {
     let since = asked.since;
     let horizon = snapshot.horizon();
-    let id = life.known(table).table.id;
-    let definition = snapshot.definition(id);
+    let name = &life.run.story.tables[table].name;
+    let definition = snapshot.table(name);
+    let definition = definition.and_then(|newest| snapshot.definition(newest.id));
     let definition = definition.map_err(|error| life.judge("a definition", since, error))?;
     check_as_of(life, snapshot, since)?;
+    let made = life.run.made.lock().get(&definition.id).copied();
     let mut model = life.run.model.lock();
     let count = model.count_to(horizon);
     // What empties a table has a boundary of its own, right before its batch.
@@ -163,6 +165,24 @@ fn expected(life: &Life, snapshot: &Snapshot, table: usize, asked: Asked) -> Ans
     let held = model.held_after(count, table);
     let known = life.known_as(table, definition)?;
     let draw = &life.run.story.tables[table];
+    if made != held.made {
+        // There is nothing yet of a table that was made after the horizon.
+        if !made.is_some_and(|batch| model.is_after(batch, horizon)) {
+            return Err(format!(
+                "table {name:?} at {horizon} is the one of batch {made:?}, not of {:?}",
+                held.made
+            )
+            .into());
+        }
+        life.world().meet(Mark::TableEmpty);
+        return Ok(Expected {
+            table,
+            rows: Arc::default(),
+            known,
+            as_of_micros: snapshot.stamp().as_of_micros,
+            horizon,
+        });
+    }
     let next = model.altered_after(count);
     let next = next.filter(|(scu, altered, _)| {
         *altered == table && horizon == Horizon::end_of(scu.previous())
@@ -182,8 +202,9 @@ fn expected(life: &Life, snapshot: &Snapshot, table: usize, asked: Asked) -> Ans
         )
         .into());
     }
-    let newest = life.known(table).table.version;
-    if asked.at.is_some() && known.table.version < newest {
+    let newest = life.known(table).table;
+    let is_same = newest.id == known.table.id;
+    if asked.at.is_some() && is_same && known.table.version < newest.version {
         life.world().meet(Mark::AsOfOlder);
     }
     let mut rows = held.rows;
@@ -445,14 +466,21 @@ impl Comparing<'_> {
     }
 
     async fn view(&self, dice: &mut Dice) -> Answer<()> {
-        let views = &self.life.views[self.expected.table];
-        for (view, draw) in views.iter().zip(&self.draw().views) {
+        let manifest = self.snapshot.manifest();
+        let views = self.draw().views.iter().map(|view| (view, false));
+        let later = self.draw().later.iter().map(|view| (view, true));
+        for (draw, is_later) in views.chain(later) {
+            let view = match manifest.view_named(&draw.name) {
+                Some(state) => state.table.id,
+                None if is_later => continue,
+                None => return Err(format!("view {:?} is gone", draw.name).into()),
+            };
             let own = dice.percent(20);
             let (buffered, held) = match own {
                 true => self.own_changes(dice).await?,
                 false => (Vec::new(), Arc::clone(&self.expected.rows)),
             };
-            let mut request = scan_request(view.id, (0..draw.columns.len()).collect());
+            let mut request = scan_request(view, (0..draw.columns.len()).collect());
             request.buffered = buffered;
             let plan = self.snapshot.plan_view_scan(&request).await;
             let plan = plan.map_err(|error| self.failed("planning a view's scan", error))?;
@@ -467,6 +495,9 @@ impl Comparing<'_> {
             let wanted = self.alive(&held);
             let wanted = wanted.iter().map(|row| project(row, &columns)).collect();
             self.life.world().meet(Mark::ReadView);
+            if is_later && !held.is_empty() {
+                self.life.world().meet(Mark::ViewMadeRead);
+            }
             let name = format!("view {:?}", draw.name);
             self.in_order(&name, &columns, &draw.key, &rows)?;
             self.same(&name, &columns, false, rows, wanted).await?;
