@@ -700,9 +700,10 @@ fn ingest_options(settings: &Settings) -> IngestOptions {
         seal_bytes: settings.seal_bytes,
         batch_bytes_max: settings.batch_bytes_max,
         log_file_bytes: settings.log_file_bytes,
+        frame_bytes_max: settings.frame_bytes,
+        queue_bytes_max: settings.log_queue_bytes,
         memory_bytes: settings.unsorted_memory,
         compression: settings.log_compression,
-        ..IngestOptions::default()
     }
 }
 

@@ -44,6 +44,11 @@ pub struct Settings {
     pub range_split_bytes: u64,
     /// The size of one log file.
     pub log_file_bytes: u64,
+    /// The uncompressed bytes that one frame of the log aims at: what of a batch fills one leaves
+    /// memory before the batch is committed.
+    pub frame_bytes: usize,
+    /// The bytes that may wait for the log before writers wait.
+    pub log_queue_bytes: u64,
     /// How many attempts run at once.
     pub workers: usize,
     /// How long an attempt may show no sign of life before its work is given to another one.
@@ -82,6 +87,8 @@ impl Default for Settings {
             merge_fan_in: limits::MERGE_FAN_IN,
             range_split_bytes: limits::RANGE_SPLIT_BYTES,
             log_file_bytes: limits::LOG_FILE_BYTES,
+            frame_bytes: limits::FRAME_BYTES_MAX,
+            log_queue_bytes: limits::COMMIT_QUEUE_BYTES_MAX,
             workers: limits::WORKERS,
             attempt_silence: limits::ATTEMPT_SILENCE,
             query_memory: limits::QUERY_MEMORY_BYTES,

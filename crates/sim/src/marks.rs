@@ -140,6 +140,11 @@ marks! {
     HealedForGood "a file that was damaged for good was made again",
     LostForGood "rows that nothing holds any more were refused by name",
     Throttled "writers had to wait for the stages",
+    // Batches that fill more than a frame.
+    FramesSeveral "a batch of several frames",
+    FramesOfScus "a batch whose frames were written under several SCUs",
+    FramesInFiles "a batch whose frames stand in several log files",
+    FramesDropped "a batch that was never committed, of which frames had been written",
     // Views and tables that come and go.
     ViewMade "a view was made over rows",
     ViewDropped "a view was dropped",

@@ -205,6 +205,10 @@ impl Cast {
         let wounds = self.run.wounds.clone();
         let past = Arc::clone(&self.run.past);
         let store = SimStore::new(world.clone(), disk.clone(), wounds, past, dice, rates);
+        if self.run.story.long_batches {
+            store.watch_frames();
+        }
+        let log = store.clone();
         if number > 0 {
             self.run.tally.lock().restarts += 1;
         }
@@ -232,6 +236,9 @@ impl Cast {
         let stopped = world.run(living);
         if stopped == Stopped::Crashed && !*opened.lock() {
             world.meet(Mark::CrashInOpen);
+        }
+        if log.has_open_batches() {
+            world.meet(Mark::FramesDropped);
         }
         stopped
     }

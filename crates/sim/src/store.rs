@@ -26,6 +26,9 @@ use crate::world::World;
 
 pub(crate) mod frames;
 mod wounds;
+mod written;
+
+use written::Written;
 
 pub use wounds::{Harm, Of, Wounds};
 
@@ -141,6 +144,8 @@ struct State {
     log_failures: u64,
     /// Segments that could not be read, or were read with a flipped bit.
     suspects: Vec<(String, bool)>,
+    /// What was written to the log, where somebody looks at its frames.
+    written: Option<Written>,
 }
 
 impl fmt::Debug for SimStore {
@@ -180,6 +185,7 @@ impl SimStore {
             deletes: 0,
             log_failures: 0,
             suspects: Vec::new(),
+            written: None,
         };
         SimStore {
             world,
@@ -193,6 +199,29 @@ impl SimStore {
     /// The bytes.
     pub fn disk(&self) -> &MemoryStore {
         &self.disk
+    }
+
+    /// Looks at the frames that are written to the log from now on.
+    pub fn watch_frames(&self) {
+        self.state.lock().written = Some(Written::default());
+    }
+
+    /// Whether frames were written of a batch that was not committed, as far as somebody looked.
+    pub fn has_open_batches(&self) -> bool {
+        let state = self.state.lock();
+        let written = state.written.as_ref();
+        written.is_some_and(Written::has_open_batches)
+    }
+
+    /// Notes what batches are examples of whose frames were written.
+    fn note_frames(&self, name: &str, bytes: &[u8]) {
+        let met = {
+            let mut state = self.state.lock();
+            let written = state.written.as_mut();
+            written.map(|written| written.note(name, bytes))
+        };
+        let met = met.into_iter().flatten();
+        met.for_each(|mark| self.world.meet(mark));
     }
 
     /// Lets faults happen, or none.
@@ -645,7 +674,10 @@ impl LogFile for SimLog {
                 let part = self.store.state.lock().dice.index(bytes.len() + 1);
                 self.inner.write_at(offset, &bytes[..part]).await?;
             }
-            Fate::Happen | Fate::HappenInDoubt => self.inner.write_at(offset, bytes).await?,
+            Fate::Happen | Fate::HappenInDoubt => {
+                self.inner.write_at(offset, bytes).await?;
+                self.store.note_frames(&self.name, bytes);
+            }
         }
         self.store
             .end(Operation::LogWrite, &self.name, fate, crash)

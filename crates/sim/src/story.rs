@@ -20,6 +20,8 @@ pub const OPERATIONS_MIN: u64 = 200;
 
 /// So many of a thousand stories are rich.
 const RICH_PERMILLE: u64 = 10;
+/// In so many of a thousand batches fill several frames of the log.
+const FRAMES_PERMILLE: u64 = 100;
 /// In so many of a thousand files of the log and of the manifest are damaged for good.
 const RECORDS_PERMILLE: u64 = 100;
 
@@ -54,6 +56,8 @@ pub struct Trim {
     pub replaces: bool,
     /// Whether tables are.
     pub remakes: bool,
+    /// Whether batches fill several frames of the log.
+    pub frames: bool,
     /// Whether processes crash or are closed before the end.
     pub lives: usize,
     /// Batches and queries.
@@ -88,6 +92,7 @@ impl Trim {
         truncates: true,
         replaces: true,
         remakes: true,
+        frames: true,
         lives: 8,
         operations: OPERATIONS_MIN,
         planted: None,
@@ -180,6 +185,8 @@ pub struct Story {
     pub tables: Vec<TableDraw>,
     /// How the database runs.
     pub settings: Settings,
+    /// Whether many batches are long, and written in pieces.
+    pub long_batches: bool,
     /// How often what else is done.
     pub actions: Actions,
     /// Who writes.
@@ -209,6 +216,7 @@ impl Story {
         let shape = trim.shape.unwrap_or(drawn);
         let mut settings = draw_settings(&mut Dice::of(seed, 11), shape);
         draw_row_groups(&mut Dice::of(seed, 23), &mut settings);
+        let long_batches = trim.frames && draw_frames(&mut Dice::of(seed, 64), &mut settings);
         settings.cache_bytes = draw_cache(&mut Dice::of(seed, 24));
         let mut rates = draw_rates(&mut Dice::of(seed, 14), trim);
         if trim.hangs {
@@ -231,6 +239,7 @@ impl Story {
             shape,
             tables: draw_tables(seed, shape, trim.schema),
             settings,
+            long_batches,
             actions: Actions {
                 replaces: *Dice::of(seed, 25).weigh(&[(1, 0), (2, 50)]),
                 remakes: *Dice::of(seed, 63).weigh(&[(9, 0), (1, 60)]),
@@ -321,6 +330,20 @@ fn draw_row_groups(dice: &mut Dice, settings: &mut Settings) {
         settings.write_options.group_bytes = 64;
         settings.sparse_part = *dice.pick(&[1, 2]);
     }
+}
+
+/// In some stories frames are so small that batches fill several; what fills one leaves memory
+/// before the batch is committed. Whether this is one.
+fn draw_frames(dice: &mut Dice, settings: &mut Settings) -> bool {
+    if !dice.permille(FRAMES_PERMILLE) {
+        return false;
+    }
+    settings.frame_bytes = *dice.pick(&[64, 200, 600]);
+    settings.log_queue_bytes = *dice.weigh(&[(2, 2 << 10), (1, 8 << 10), (1, 1 << 20)]);
+    settings.log_file_bytes = *dice.pick(&[8 << 10, 16 << 10]);
+    settings.unsorted_memory = *dice.pick(&[0, 4 << 10, 64 << 10]);
+    settings.seal_age = settings.seal_age.min(Duration::from_millis(60));
+    true
 }
 
 /// What changes definitions and stops the stages is dear: many plain stories have none of it.

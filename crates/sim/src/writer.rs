@@ -79,6 +79,11 @@ pub(crate) struct Writing {
 /// How often a batch is bound again that nobody numbers.
 const BOUND_AGAIN_MAX: u32 = 3;
 
+/// The changes of a table in a long batch, at most.
+const LONG_BATCH: u64 = 40;
+/// How many of them are written at once.
+const PIECE: usize = 5;
+
 /// The definitions that a batch was written under: those of the tables that it changes.
 type Bound = BTreeMap<usize, Known>;
 
@@ -252,7 +257,9 @@ impl Writing {
         };
         for _ in 0..count {
             let table = me.dice.index(tables.len());
-            let changes = me.dice.between(1, shape.pick(3, 6));
+            let long = self.life.run.story.long_batches && me.dice.percent(25);
+            let most = if long { LONG_BATCH } else { shape.pick(3, 6) };
+            let changes = me.dice.between(1, most);
             let changes = (0..changes).map(|_| draw_change(&mut me.dice, &tables[table], now));
             parts.push((table, changes.collect::<Vec<Change>>()));
         }
@@ -611,9 +618,16 @@ impl Writing {
         for (table, changes) in &content.parts {
             let known = &bound[table];
             let naming = self.life.naming();
-            let changes = naming.encode(*table, known, changes, &content.given)?;
-            if let Err(error) = writer.append_keyed(&known.table, changes).await {
-                return Ok(Err(error));
+            let long = self.life.run.story.long_batches;
+            let rows = if long { PIECE } else { changes.len().max(1) };
+            for piece in changes.chunks(rows) {
+                let changes = naming.encode(*table, known, piece, &content.given)?;
+                if let Err(error) = writer.append_keyed(&known.table, changes).await {
+                    return Ok(Err(error));
+                }
+                if long {
+                    self.think_between_pieces().await;
+                }
             }
         }
         if batch % 2 == 1
@@ -622,6 +636,18 @@ impl Writing {
             return Ok(Err(error));
         }
         Ok(Ok(()))
+    }
+
+    /// Meanwhile others commit, and what was written of the batch comes to stand before them.
+    async fn think_between_pieces(&self) {
+        let think = {
+            let mut me = self.me.lock();
+            let thinks = me.dice.percent(40);
+            thinks.then(|| Duration::from_micros(me.dice.below(6_000)))
+        };
+        if let Some(think) = think {
+            self.life.world().sleep(think).await;
+        }
     }
 
     fn heard(

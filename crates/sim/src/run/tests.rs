@@ -79,14 +79,15 @@ const WITHOUT_REPLACED: Trim = Trim {
     ..WITHOUT_LATER
 };
 
-/// What they held before the log and the manifest were damaged in them, and views and tables made
-/// over rows.
+/// What they held before the log and the manifest were damaged in them, views and tables made over
+/// rows, and batches of several frames written.
 const WITHOUT_LATER: Trim = Trim {
     schema: Allowed {
         later: false,
         ..Trim::NOTHING.schema
     },
     remakes: false,
+    frames: false,
     records: false,
     ..Trim::NOTHING
 };

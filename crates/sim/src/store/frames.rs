@@ -72,6 +72,15 @@ impl LogImage {
     }
 }
 
+/// The frames of what is written to a file at once, with its header or behind that.
+pub(super) fn frames_in(bytes: &[u8]) -> Vec<Frame> {
+    let begin = match bytes.starts_with(FRAME_MAGIC) {
+        true => 0,
+        false => HEADER_BYTES as u64,
+    };
+    frames_from(bytes, begin)
+}
+
 /// The frames that stand one after the other from `offset` on.
 fn frames_from(bytes: &[u8], mut offset: u64) -> Vec<Frame> {
     let mut frames = Vec::new();
