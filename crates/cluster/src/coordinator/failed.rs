@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use lazybase_model::Error;
+use lazybase_model::error::DISK_FULL;
 
 use super::policy::RunningTask;
 use super::run::{Coordinator, Running};
@@ -81,7 +82,9 @@ impl Coordinator {
             let lost = error.damaged_file().filter(|_| alone);
             self.lost_mentions = lost.map(|_| error.clone());
         }
-        self.refuse_ddl_when_full(&error);
+        if error.sqlstate() == DISK_FULL {
+            self.refuse_ddl(&error);
+        }
         let stage = task.status.stage.name();
         let error = error.within(format_args!("{stage} of SCUs {span}"));
         self.shared.report_trouble(&error);

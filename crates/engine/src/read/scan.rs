@@ -11,7 +11,6 @@
 
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
 use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use async_recursion::async_recursion as boxed;
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};

@@ -6,6 +6,7 @@ use lazybase_model::ViewId;
 
 use super::super::collect::retirable;
 use super::*;
+use crate::manifest::Edit;
 use crate::manifest::testing::{Story, key};
 
 const SECOND: i64 = 1_000_000;
