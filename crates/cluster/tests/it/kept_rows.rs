@@ -7,26 +7,32 @@ use futures::TryStreamExt;
 use futures::executor::block_on;
 use lazybase_cluster::{Instance, SettleTo, StageName};
 use lazybase_engine::env::memory::MemoryStore;
-use lazybase_engine::read::{ScanRequest, Snapshot};
+use lazybase_engine::read::{ScanPlan, ScanRequest, Snapshot};
 use lazybase_model::{Freshness, Layout, Table};
 use proptest::prelude::*;
 
 use crate::harness::{Change, Row, close_whole, commit, fresh, pause, rows_of};
 use crate::sparse::{ROWS, change, groups, row, settle, settled};
 
+/// A scan of a table in so many parts.
+fn plan(snapshot: &Snapshot, table: &Table, parts: usize) -> ScanPlan {
+    let planned = snapshot.plan_scan(ScanRequest {
+        table: table.id,
+        projection: vec![0, 1, 2],
+        range: Default::default(),
+        buffered: Vec::new(),
+        batch_rows: 8192,
+        parts,
+    });
+    block_on(planned).unwrap()
+}
+
 /// All rows of a table, scanned in so many parts.
 fn scan(snapshot: &Snapshot, table: &Table, parts: usize) -> Vec<Row> {
+    let planned = plan(snapshot, table, parts);
     block_on(async {
-        let plan = snapshot.plan_scan(ScanRequest {
-            table: table.id,
-            projection: vec![0, 1, 2],
-            range: Default::default(),
-            buffered: Vec::new(),
-            batch_rows: 8192,
-            parts,
-        });
         let mut rows = Vec::new();
-        for part in plan.await.unwrap().parts {
+        for part in planned.parts {
             let batches: Vec<_> = part.stream().try_collect().await.unwrap();
             rows.extend(batches.iter().flat_map(rows_of));
         }
@@ -97,6 +103,34 @@ fn reads_of_the_same_files_find_what_was_reconciled() {
         let rows = scan(&fresh(&instance, Freshness::ZERO), &table, 1);
         assert!(rows == model.rows());
     }
+    close_whole(&instance);
+}
+
+/// Two steps of a scan read the same files, on both sides of a row group that nothing lies over.
+#[test]
+fn rows_around_a_row_group_that_is_left_alone_are_told_apart() {
+    let store = Arc::new(MemoryStore::without_history());
+    let (instance, table, mut model) = settled(&store, Layout::Scan);
+    pause(&instance, &[StageName::Merge, StageName::Authority]);
+    let groups = groups(&store, &instance, &table).len();
+    assert!(groups > 2, "{groups}");
+    // Rows of one size, of which a run has two extents: the first keys and the last ones.
+    let ends = (0..64).chain(ROWS - 64..ROWS);
+    let changed = ends.map(|at| {
+        let (id, _, note) = row(2 * at);
+        Change::Upsert((id, Some(-3), note))
+    });
+    let changed: Vec<Change> = changed.collect();
+    sort(&instance, &table, &changed);
+    model.apply(&changed);
+    let planned = plan(&fresh(&instance, Freshness::ZERO), &table, 1);
+    assert_eq!(planned.reconciled, 2);
+    assert!(planned.alone > 0);
+    for turn in 0..4 {
+        let rows = scan(&fresh(&instance, Freshness::ZERO), &table, 1);
+        assert!(rows == model.rows(), "turn {turn}");
+    }
+    pause(&instance, &[]);
     close_whole(&instance);
 }
 

@@ -29,7 +29,8 @@ pub(super) enum ReadStep {
         range: KeyRange,
         whole: bool,
     },
-    /// Stretches that meet, or that hold other changes than whole rows.
+    /// Stretches that meet, or that hold other changes than whole rows: all that any source has in
+    /// the range, which is no other step's.
     Reconcile {
         stretches: Vec<Stretch>,
         range: KeyRange,
@@ -205,26 +206,44 @@ pub(super) fn decompose(sources: &[Source], range: &KeyRange) -> Vec<ReadStep> {
             reach = reach.max(pieces[end].max);
             end += 1;
         }
-        push(&mut steps, sources, &pieces[at..end], range);
+        push(&mut steps, sources, &pieces, at..end, range);
         at = end;
     }
     steps
 }
 
-/// Adds a cluster's step; neighbours of one kind are joined, so that steps stay few.
-fn push(steps: &mut Vec<ReadStep>, sources: &[Source], cluster: &[Piece<'_>], range: &KeyRange) {
+/// Adds the step of a cluster, which is some of the pieces; neighbours of one kind are joined, so
+/// that steps stay few.
+fn push(
+    steps: &mut Vec<ReadStep>,
+    sources: &[Source],
+    pieces: &[Piece<'_>],
+    of_cluster: Range<usize>,
+    range: &KeyRange,
+) {
+    let cluster = &pieces[of_cluster.clone()];
     let alone = match cluster {
         [only] => weigh(&sources[only.source], only.segment, only.piece).2,
         _ => false,
     };
     if !alone {
+        // From its least key to that of the next one, so that ranges of steps never meet.
+        let high = match pieces.get(of_cluster.end) {
+            Some(next) => Some(Key::new(next.min)),
+            None => range.high.clone(),
+        };
         if !matches!(steps.last(), Some(ReadStep::Reconcile { .. })) {
+            let low = match of_cluster.start {
+                0 => range.low.clone(),
+                _ => Some(Key::new(cluster[0].min)),
+            };
             steps.push(ReadStep::Reconcile {
                 stretches: Vec::new(),
-                range: range.clone(),
+                range: KeyRange { low, high: None },
             });
         }
-        if let Some(ReadStep::Reconcile { stretches, .. }) = steps.last_mut() {
+        if let Some(ReadStep::Reconcile { stretches, range }) = steps.last_mut() {
+            range.high = high;
             cluster.iter().for_each(|piece| piece.join(stretches));
         }
         return;
@@ -533,7 +552,7 @@ fn leading_source(keyed: &[Keyed<'_>], shares: &Shares) -> Option<usize> {
     leads.then_some(source)
 }
 
-/// A stretch of keys around one piece of a source, and what is read there.
+/// A stretch of keys around one piece of a source, and what is read there: all that any source has.
 #[derive(Debug)]
 pub(super) struct Tile {
     pub(super) range: KeyRange,

@@ -129,6 +129,31 @@ proptest! {
         prop_assert_eq!(read_all(&layout, &sources, &cut.concat()), expected);
     }
 
+    /// A tile's keys and its files tell its rows, whatever else the scan reads.
+    #[test]
+    fn tiles_have_all_that_lies_in_their_keys(
+        chunks in prop::collection::vec(any_chunks(), 2..4),
+        parts in 1_usize..4,
+    ) {
+        let layout = layout();
+        let sources: Vec<Source> = chunks.iter().map(|of| source(&layout, of)).collect();
+        let steps = decompose(&sources, &KeyRange::default());
+        let mut shares = Shares::new(all_bytes(&sources, &steps), parts);
+        for step in cut(&sources, steps, &mut shares).concat() {
+            let ReadStep::Reconcile { stretches, range } = step else {
+                continue;
+            };
+            let oldest = stretches.iter().map(|of| of.source).min().unwrap();
+            for tile in tiles(&sources, &stretches, &range, oldest) {
+                let in_keys = |at: usize| stretches_of(&sources[at], at, &tile.range);
+                let all: Vec<Stretch> = (0..sources.len()).flat_map(in_keys).collect();
+                let mut own = tile.stretches.clone();
+                own.sort_by_key(|of| of.source);
+                prop_assert_eq!(own, all);
+            }
+        }
+    }
+
     #[test]
     fn parts_of_pieces_that_nothing_overlaps_differ_by_a_piece(
         lengths in prop::collection::vec((1_i64..40, 1_i64..20), 1..40),
@@ -215,6 +240,35 @@ fn pieces_of_one_segment_are_one_stretch() {
         .map(|of| (of.source, of.pieces.clone()))
         .collect();
     assert_eq!(pieces, [(0, 0..50), (1, 0..50), (2, 0..50)]);
+}
+
+/// Two steps of the same files, with a piece between them that nothing lies over, share no keys.
+#[test]
+fn steps_on_both_sides_of_what_stands_alone_share_no_keys() {
+    let layout = layout();
+    let large: Vec<Vec<i64>> = (0..3)
+        .map(|piece| (0..10).map(|row| 100 * piece + row).collect())
+        .collect();
+    let small = [vec![3, 5], vec![203, 205]];
+    let sources = [source(&layout, &large), source(&layout, &small)];
+    let steps = decompose(&sources, &KeyRange::default());
+    let kinds: Vec<bool> = steps.iter().map(ReadStep::is_whole).collect();
+    assert_eq!(kinds, [false, true, false]);
+    let ranges = steps.iter().filter_map(|step| match step {
+        ReadStep::Alone { .. } => None,
+        ReadStep::Reconcile { stretches, range } => Some(tiles(&sources, stretches, range, 0)),
+    });
+    let ranges: Vec<KeyRange> = ranges.flatten().map(|tile| tile.range).collect();
+    let (second, third) = (key(&layout, 100), key(&layout, 200));
+    let low = KeyRange {
+        low: None,
+        high: Some(second),
+    };
+    let high = KeyRange {
+        low: Some(third),
+        high: None,
+    };
+    assert_eq!(ranges, [low, high]);
 }
 
 /// Tiles of a step hold its rows once, each around one piece, and are the same whatever lies over
