@@ -10,13 +10,20 @@
 //!
 //! A tile is a stretch of keys around one row group of the authority, which all scans cut it into,
 //! with the columns that are read of it. Rows are kept once the same files are asked for again: a
-//! horizon that moves between any two reads keeps nothing.
+//! horizon that moves between any two reads keeps nothing. In the place of others they are kept
+//! only if nobody asked for those since they were asked for before: a scan of more than fits finds
+//! what did fit, and does not push out ahead of itself what it is about to read. What nobody asks
+//! for goes after a while.
 //!
 //! Keeps memory only. Invariant KEPT-1: kept rows stand for the very files that they were made of,
-//! all of a tile's oldest sources, and files never change; what is newer is reconciled over them.
+//! all of a tile's oldest sources, with all that they have between its keys, and files never
+//! change; what is newer is reconciled over them.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::mem;
 use std::sync::Arc;
+use std::time::Duration;
 
 use lazybase_model::TableId;
 use parking_lot::Mutex;
@@ -34,6 +41,10 @@ const CACHE_SHARE: u64 = 4;
 const TILES_MAX: usize = 1024;
 /// So many sets of files are known to have been asked for, of each tile.
 const ASKED_MAX: usize = 4;
+/// What nobody asks for goes after so long.
+const UNASKED_MAX: Duration = Duration::from_secs(600);
+/// Scans look for it so often.
+const SWEEP_EVERY: Duration = Duration::from_secs(60);
 
 /// Which rows: of a table those of some keys, and of them some columns.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,6 +76,9 @@ struct Shelf {
     tiles: BTreeMap<TileKey, Known>,
     /// Counts what is asked for.
     turn: u64,
+    /// When the last scan began, and when one last looked for what nobody asks for.
+    now: Duration,
+    swept: Duration,
     bytes: u64,
     lent: Lent,
 }
@@ -72,11 +86,14 @@ struct Shelf {
 /// What is known of a tile.
 #[derive(Debug, Default)]
 struct Known {
-    /// The files that were asked for last.
-    asked: VecDeque<Box<[u128]>>,
+    /// The files that were asked for last, as hashes: what they tell is not what rows come out.
+    asked: VecDeque<u64>,
     kept: Option<Kept>,
-    /// When it was asked for.
+    /// When it was asked for last, and before that.
     turn: u64,
+    turn_before: u64,
+    /// When it was asked for last, by the clock.
+    asked_at: Duration,
 }
 
 #[derive(Debug)]
@@ -95,30 +112,46 @@ impl Known {
         })
     }
 
+    /// Somebody asks for it.
+    fn ask(&mut self, turn: u64, now: Duration) {
+        self.turn_before = mem::replace(&mut self.turn, turn);
+        self.asked_at = now;
+    }
+
     /// Whether these files were asked for before.
     fn is_asked_again(&mut self, files: &[u128]) -> bool {
-        if self.asked.iter().any(|asked| **asked == *files) {
+        let mut hasher = DefaultHasher::new();
+        files.hash(&mut hasher);
+        let files = hasher.finish();
+        if self.asked.contains(&files) {
             return true;
         }
         if self.asked.len() >= ASKED_MAX {
             self.asked.pop_front();
         }
-        self.asked.push_back(files.into());
+        self.asked.push_back(files);
         false
     }
 }
 
 impl Shelf {
-    /// Lets go of what was asked for longest ago, until the rest is little enough.
-    fn shrink(&mut self, bytes_max: u64) {
-        while self.bytes > bytes_max {
+    /// Makes room for so many bytes more: lets go of what was asked for longest ago, if nobody
+    /// asked for it since a turn. Whether there is room then.
+    fn make_room(&mut self, bytes: u64, bytes_max: u64, since: u64) -> bool {
+        while self.bytes + bytes > bytes_max {
             let kept = self.tiles.values_mut().filter(|known| known.kept.is_some());
-            let Some(oldest) = kept.min_by_key(|known| known.turn) else {
-                break;
+            let oldest = kept.min_by_key(|known| known.turn);
+            let Some(oldest) = oldest.filter(|known| known.turn < since) else {
+                return false;
             };
             let kept = oldest.kept.take();
             self.bytes -= kept.map_or(0, |kept| kept.bytes);
         }
+        true
+    }
+
+    /// Forgets the tiles that were asked for longest ago, where they are too many.
+    fn forget(&mut self) {
         while self.tiles.len() > TILES_MAX {
             let oldest = self.tiles.iter().min_by_key(|(_, known)| known.turn);
             let Some(tile) = oldest.map(|(tile, _)| tile.clone()) else {
@@ -127,6 +160,22 @@ impl Shelf {
             let known = self.tiles.remove(&tile);
             self.bytes -= known.and_then(|of| of.kept).map_or(0, |kept| kept.bytes);
         }
+        self.lent.set(self.bytes);
+    }
+
+    /// Forgets the tiles that nobody asked for in a while.
+    fn sweep(&mut self) {
+        let now = self.now;
+        self.swept = now;
+        let mut gone = 0;
+        self.tiles.retain(|_, known| {
+            let is_wanted = known.asked_at + UNASKED_MAX > now;
+            if !is_wanted {
+                gone += known.kept.as_ref().map_or(0, |kept| kept.bytes);
+            }
+            is_wanted
+        });
+        self.bytes -= gone;
         self.lent.set(self.bytes);
     }
 }
@@ -139,10 +188,22 @@ impl KeptRows {
             shelf: Mutex::new(Shelf {
                 tiles: BTreeMap::new(),
                 turn: 0,
+                now: Duration::ZERO,
+                swept: Duration::ZERO,
                 bytes: 0,
                 lent: cache.lend(),
             }),
         }
+    }
+
+    /// A scan begins at a time of the clock. How many bytes are kept.
+    pub(super) fn begin(&self, now: Duration) -> u64 {
+        let shelf = &mut *self.shelf.lock();
+        shelf.now = shelf.now.max(now);
+        if shelf.now >= shelf.swept + SWEEP_EVERY {
+            shelf.sweep();
+        }
+        shelf.bytes
     }
 
     /// What is kept for the first of a tile's files, which are given oldest first; and whether what
@@ -159,37 +220,44 @@ impl KeptRows {
         if !is_all {
             let known = shelf.tiles.get_mut(tile);
             let found = known.and_then(|known| {
-                known.turn = shelf.turn;
+                known.ask(shelf.turn, shelf.now);
                 known.found(files)
             });
             return (found, false);
         }
         let known = shelf.tiles.entry(tile.clone()).or_default();
-        known.turn = shelf.turn;
+        known.ask(shelf.turn, shelf.now);
         let found = known.found(files);
         let is_whole = found.as_ref().is_some_and(|of| of.files == files.len());
         let keep = !is_whole && known.is_asked_again(files);
-        shelf.shrink(self.bytes_max);
+        shelf.forget();
         (found, keep)
     }
 
-    /// Keeps what all files of a tile come to, in the place of what was kept of it.
-    pub(super) fn keep(&self, tile: TileKey, files: &[u128], rows: Vec<ChangeBatch>) {
+    /// Keeps what all files of a tile come to, in the place of what was kept of it, if there is
+    /// room.
+    pub(super) fn keep(&self, tile: &TileKey, files: &[u128], rows: Vec<ChangeBatch>) {
         let bytes: u64 = rows.iter().map(|rows| rows.memory_bytes() as u64).sum();
         if bytes > self.bytes_max {
             return;
         }
         let shelf = &mut *self.shelf.lock();
-        shelf.turn += 1;
-        let known = shelf.tiles.entry(tile).or_default();
-        known.turn = shelf.turn;
-        let before = known.kept.replace(Kept {
-            files: files.into(),
-            rows: rows.into(),
-            bytes,
-        });
+        let Some(known) = shelf.tiles.get_mut(tile) else {
+            return;
+        };
+        let since = known.turn_before;
+        let before = known.kept.take();
         shelf.bytes -= before.map_or(0, |kept| kept.bytes);
-        shelf.bytes += bytes;
-        shelf.shrink(self.bytes_max);
+        if shelf.make_room(bytes, self.bytes_max, since)
+            && let Some(known) = shelf.tiles.get_mut(tile)
+        {
+            known.kept = Some(Kept {
+                files: files.into(),
+                rows: rows.into(),
+                bytes,
+            });
+            shelf.bytes += bytes;
+        }
+        shelf.lent.set(shelf.bytes);
     }
 }

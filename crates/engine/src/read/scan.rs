@@ -437,7 +437,9 @@ fn assemble(
     } = pieces;
     let sums = steps::sum_up(&pieces);
     snapshot.note_pruned(sums.pruned());
-    let caching = snapshot.inner.reader.cache.has_room_for(sums.bytes);
+    let reader = &snapshot.inner.reader;
+    let kept = reader.kept_rows.begin(reader.env.clock.monotonic());
+    let caching = reader.cache.has_room_beside(sums.bytes, kept);
     let plain = pieces
         .iter()
         .all(|(_, steps, _)| steps.iter().all(ReadStep::is_whole));

@@ -354,7 +354,14 @@ impl SegmentCache {
     /// Whether what a read of so many bytes decodes is kept for the next one: not where it would
     /// flush what others left, however little that is now.
     pub(crate) fn has_room_for(&self, bytes: u64) -> bool {
-        bytes < self.left_of(*self.lent.lock()) / READ_SHARE
+        self.has_room_beside(bytes, 0)
+    }
+
+    /// The same for a read that has itself been lent so many bytes: what it keeps there is no
+    /// reason to keep nothing for it.
+    pub(crate) fn has_room_beside(&self, bytes: u64, own: u64) -> bool {
+        let of_others = self.lent.lock().saturating_sub(own);
+        bytes < self.left_of(of_others) / READ_SHARE
     }
 
     /// How it is used: extents and pages, not the indexes of segments.

@@ -32,6 +32,15 @@ fn look(kept: &KeptRows, tile: &TileKey, files: &[u128], is_all: bool) -> (Optio
     (found.map(|found| found.files), keep)
 }
 
+/// Asks for a tile twice, and keeps what it comes to if that is wanted.
+fn ask_and_keep(kept: &KeptRows, tile: &TileKey, files: &[u128], count: usize) {
+    for _ in 0..2 {
+        if kept.look(tile, files, true).1 {
+            kept.keep(tile, files, rows(count));
+        }
+    }
+}
+
 #[test]
 fn what_is_asked_for_again_is_kept_and_serves_newer_reads() {
     let kept = KeptRows::new(&cache(1 << 20));
@@ -41,7 +50,7 @@ fn what_is_asked_for_again_is_kept_and_serves_newer_reads() {
     assert_eq!(look(&kept, &tile, &[1, 2], false), (None, false));
     assert_eq!(look(&kept, &tile, &[1, 3], true), (None, false));
     assert_eq!(look(&kept, &tile, &[1, 2], true), (None, true));
-    kept.keep(tile.clone(), &[1, 2], rows(10));
+    kept.keep(&tile, &[1, 2], rows(10));
     assert_eq!(look(&kept, &tile, &[1, 2], true), (Some(2), false));
     assert_eq!(look(&kept, &tile, &[1, 2, 3], true), (Some(2), false));
     assert_eq!(look(&kept, &tile, &[1, 2, 3], true), (Some(2), true));
@@ -72,20 +81,27 @@ fn what_was_asked_for_longest_ago_goes_first() {
     let each = rows(8_000)[0].memory_bytes() as u64;
     let fit = (1 << 20) / CACHE_SHARE / each;
     assert!(fit > 2, "{fit}");
-    for low in 0..fit as u8 {
-        kept.keep(tile(low), &[1], rows(8_000));
+    let fit = fit as u8;
+    for low in 0..fit {
+        ask_and_keep(&kept, &tile(low), &[1], 8_000);
     }
-    assert_eq!(cache.usage().bytes, fit * each);
+    assert_eq!(cache.usage().bytes, u64::from(fit) * each);
+    // Between the two times that this one is asked for lie those of all but tile 1.
+    assert_eq!(look(&kept, &tile(fit), &[1], true), (None, false));
+    for low in (0..fit).filter(|low| *low != 1) {
+        assert_eq!(look(&kept, &tile(low), &[1], true), (Some(1), false));
+    }
+    assert_eq!(look(&kept, &tile(fit), &[1], true), (None, true));
+    kept.keep(&tile(fit), &[1], rows(8_000));
+    assert_eq!(cache.usage().bytes, u64::from(fit) * each);
     assert_eq!(look(&kept, &tile(0), &[1], true), (Some(1), false));
-    kept.keep(tile(fit as u8), &[1], rows(8_000));
-    assert_eq!(cache.usage().bytes, fit * each);
-    assert_eq!(look(&kept, &tile(0), &[1], true), (Some(1), false));
-    assert_eq!(look(&kept, &tile(1), &[1], true), (None, false));
+    assert_eq!(look(&kept, &tile(1), &[1], true), (None, true));
     // In the place of what it was before, it counts once.
-    kept.keep(tile(0), &[1, 2], rows(8_000));
-    assert_eq!(cache.usage().bytes, fit * each);
+    ask_and_keep(&kept, &tile(0), &[1, 2], 8_000);
+    assert_eq!(look(&kept, &tile(0), &[1, 2], true), (Some(2), false));
+    assert_eq!(cache.usage().bytes, u64::from(fit) * each);
     // What would take all of it is not kept.
-    kept.keep(tile(2), &[1, 2], rows(1 << 20));
+    ask_and_keep(&kept, &tile(2), &[1, 2], 1 << 20);
     assert_eq!(look(&kept, &tile(2), &[1], true), (Some(1), false));
     drop(kept);
     assert_eq!(cache.usage().bytes, 0);
@@ -104,4 +120,41 @@ fn few_tiles_are_known() {
     assert_eq!(kept.shelf.lock().tiles.len(), TILES_MAX);
     assert_eq!(look(&kept, &tile(1), &[1], true), (None, true));
     assert_eq!(look(&kept, &tile(0), &[1], true), (None, false));
+}
+
+#[test]
+fn a_scan_of_more_than_fits_finds_what_did_fit() {
+    let cache = cache(1 << 20);
+    let kept = KeptRows::new(&cache);
+    let each = rows(8_000)[0].memory_bytes() as u64;
+    let fit = ((1 << 20) / CACHE_SHARE / each) as u8;
+    let mut found = Vec::new();
+    for _ in 0..5 {
+        let mut here = 0;
+        for low in 0..fit + 2 {
+            let (is_found, keep) = look(&kept, &tile(low), &[1], true);
+            here += u8::from(is_found.is_some());
+            if keep {
+                kept.keep(&tile(low), &[1], rows(8_000));
+            }
+        }
+        found.push(here);
+    }
+    assert_eq!(found, [0, 0, fit, fit, fit]);
+}
+
+#[test]
+fn what_nobody_asks_for_goes_after_a_while() {
+    let cache = cache(1 << 20);
+    let kept = KeptRows::new(&cache);
+    kept.begin(SWEEP_EVERY);
+    ask_and_keep(&kept, &tile(0), &[1], 100);
+    ask_and_keep(&kept, &tile(1), &[1], 100);
+    let both = cache.usage().bytes;
+    assert_eq!(kept.begin(UNASKED_MAX), both);
+    assert_eq!(look(&kept, &tile(1), &[1, 2], false), (Some(1), false));
+    assert_eq!(kept.begin(SWEEP_EVERY + UNASKED_MAX), both / 2);
+    assert_eq!(cache.usage().bytes, both / 2);
+    assert_eq!(look(&kept, &tile(0), &[1], true), (None, false));
+    assert_eq!(look(&kept, &tile(1), &[1], true), (Some(1), false));
 }

@@ -205,7 +205,7 @@ impl Keeping {
             }
             None if is_little => {
                 let kept = &self.reader.kept_rows;
-                kept.keep(self.key, &self.files, self.batches);
+                kept.keep(&self.key, &self.files, self.batches);
                 Ok(None)
             }
             None => Ok(None),

@@ -307,6 +307,8 @@ fn what_a_read_may_keep_is_told_by_what_a_cache_may_hold() {
     let mut lent = cache.lend();
     lent.set(2_000_000);
     assert!(cache.has_room_for(400_000) && !cache.has_room_for(600_000));
+    assert!(cache.has_room_beside(900_000, 2_000_000));
+    assert!(!cache.has_room_beside(1_100_000, 2_000_000));
     drop(lent);
     assert!(cache.has_room_for(900_000));
     assert!(!cache_of(0).has_room_for(0));
