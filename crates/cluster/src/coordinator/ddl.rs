@@ -12,8 +12,8 @@
 //! The edit decides for DDL and batch alike (COORD-3): the batch's commit frame is durable before,
 //! but counts only if the manifest names it. While the store can't tell whether the edit happened,
 //! nothing is published and commits stay held: the next tick asks again. Invariant DDL-1: before
-//! its edit is on the way, no request holds commits for long, nor outlives whoever asked, nor a
-//! store that refuses edits.
+//! its edit is on the way, no request holds commits for long, nor outlives whoever asked, nor
+//! waits for a store that takes none.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -159,11 +159,7 @@ impl PendingDdl {
             Ok(acknowledgement) => Some(Ok(acknowledgement)),
             Err(TryRecvError::Empty) => None,
             Err(TryRecvError::Closed) => Some(Err(match written {
-                // That is the fate of an edit before it: this one was not written.
-                Err(error) if error.kind() == ErrorKind::MaybeHappened => {
-                    Error::unavailable(error.message())
-                }
-                Err(error) => error,
+                Err(error) => not_written(&error),
                 Ok(_) => Error::unavailable("the manifest could not be written"),
             })),
         }
@@ -210,13 +206,13 @@ impl Coordinator {
         });
     }
 
-    /// Ends the requests of which nothing is on its way, since the store takes no edit: nothing of
+    /// Ends the requests of which nothing is on its way, since no edit comes through: nothing of
     /// them has happened, but that the open SCU may have been sealed.
     pub(super) fn refuse_ddl(&mut self, error: &Error) {
         for pending in std::mem::take(&mut self.ddl) {
             match pending.committed {
                 Some(_) => self.ddl.push_back(pending),
-                None => self.finish_ddl(pending, Err(error.clone())),
+                None => self.finish_ddl(pending, Err(not_written(error))),
             }
         }
     }
@@ -415,6 +411,18 @@ impl Coordinator {
         self.note_committed(&manifest);
         let session = self.shared.ingest.open_producer(name, epoch).await?;
         Ok((epoch, session.mark))
+    }
+}
+
+/// What is told of an edit that was not written: if any is in doubt, it is one before it.
+fn not_written(error: &Error) -> Error {
+    if error.kind() != ErrorKind::MaybeHappened {
+        return error.clone();
+    }
+    let told = Error::unavailable(error.message());
+    match error.detail() {
+        Some(detail) => told.with_detail(detail),
+        None => told,
     }
 }
 

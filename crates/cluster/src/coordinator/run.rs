@@ -8,7 +8,7 @@ use lazybase_engine::manifest::collect::Sweep;
 use lazybase_engine::manifest::{Edit, Manifest};
 use lazybase_engine::stages::ingest::{HeldBack, Sealed};
 use lazybase_model::error::DISK_FULL;
-use lazybase_model::{Error, ErrorKind, Result, ScuNumber, limits};
+use lazybase_model::{Error, Result, ScuNumber, limits};
 use tokio::sync::{mpsc, oneshot};
 
 use super::ddl::PendingDdl;
@@ -280,16 +280,15 @@ impl Coordinator {
         self.housekeep().await
     }
 
-    /// Commits what ingest has sealed, and brings changes of the catalogue on. A store that refuses
-    /// the edits refuses those changes, as it does batches: nobody can say for how long.
+    /// Commits what ingest has sealed, and brings changes of the catalogue on. While the store
+    /// takes no edit, or can't tell of one, those of which nothing is on its way are refused, as
+    /// batches are: nobody can say for how long that lasts.
     async fn reach_ddl(&mut self) -> Result<()> {
         let mut reached = self.commit_seals().await;
         if reached.is_ok() {
             reached = self.advance_ddl().await;
         }
-        if let Err(error) = &reached
-            && error.kind() == ErrorKind::Unavailable
-        {
+        if let Err(error) = &reached {
             self.refuse_ddl(error);
         }
         reached
