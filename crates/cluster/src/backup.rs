@@ -444,7 +444,10 @@ impl Copying<'_> {
         };
         // A copy that is not right is no copy.
         self.target.store.delete(part.file()).await?;
-        match part.check(self.instance.env()).await {
+        let own = part.check(self.instance.env()).await;
+        // Without the pin the file may be gone by right.
+        self.pin.check()?;
+        match own {
             Ok(()) => Err(error),
             Err(own) if own.damaged_file().is_none() => Err(own),
             Err(own) => Err(self.damaged(part, own)),

@@ -13,13 +13,13 @@ use std::time::Duration;
 
 use lazybase_engine::key::{PartitionId, Partitioner};
 use lazybase_engine::manifest::{
-    KeyRange, Manifest, RunKind, SegmentMeta, TableState, check, verify_files,
+    KeyRange, Manifest, Pin, RunKind, SegmentMeta, TableState, check, verify_files,
 };
 use lazybase_engine::read::paths::segments_in;
 use lazybase_engine::read::{AsOf, SnapshotAsk, ViewCheck, read_times};
 use lazybase_engine::segment::{RowLayout, verify_segment};
 use lazybase_engine::stages::ingest::{UnsortedScu, open_sealed};
-use lazybase_model::{Error, Freshness, Horizon, OnMiss, Result, Span};
+use lazybase_model::{Error, ErrorKind, Freshness, Horizon, OnMiss, Result, Span, TableId};
 
 use crate::parts::{SegmentPart, segments_of};
 use crate::shared::{DamageState, Shared, is_log};
@@ -88,23 +88,26 @@ pub(crate) async fn verify(
     } in &segments
     {
         let checked = read_back(shared, layout, meta).await;
+        // Without the pin the file may be gone by right.
+        pin.check()?;
         note(shared, &mut report, &mut found, checked, place);
         report.files += 1;
         report.rows += meta.rows;
         report.bytes += meta.bytes;
         progress(report.bytes as f64 / total.max(1) as f64);
-        pin.check()?;
     }
-    verify_views(shared, &mut report, &mut found).await?;
     for file in &manifest.history.files {
+        let read = read_times(&*shared.env.store, file).await;
+        pin.check()?;
         // Nothing else tells these times: there is nothing to make the file again from.
-        if let Err(error) = read_times(&*shared.env.store, file).await {
+        if let Err(error) = read {
             let lost = format!("times of SCUs {}..={}: {error}", file.first, file.last);
             report.problems.push(lost);
         }
         report.files += 1;
         report.bytes += file.bytes;
     }
+    verify_views(shared, &mut report, &mut found).await?;
     verify_manifest(shared, &mut report).await?;
     // What is pinned is not replaced.
     drop(pin);
@@ -171,24 +174,21 @@ fn note(
     }
 }
 
-/// Compares what secondary views show with what their tables hold.
+/// Compares what secondary views show with what their tables hold: each in the newest manifest, for
+/// what an older one names may be gone.
 async fn verify_views(shared: &Shared, report: &mut VerifyReport, found: &mut Found) -> Result<()> {
-    let unsorted = shared.ingest.unsorted();
-    let pin = shared
-        .reader
-        .pins
-        .pin("verify of views", || shared.manifests.current());
-    let manifest = Arc::clone(pin.manifest());
-    if manifest.views.is_empty() {
-        return Ok(());
-    }
-    let sorted = manifest.sorted_through;
-    let unsorted: Vec<_> = unsorted
-        .iter()
-        .filter(|scu| scu.scu() > sorted)
-        .cloned()
-        .collect();
-    for state in manifest.views.values() {
+    let views: Vec<TableId> = shared.manifests.current().views.keys().copied().collect();
+    for view in views {
+        let unsorted = shared.ingest.unsorted();
+        let pins = &shared.reader.pins;
+        let pin = pins.pin("verify of views", || shared.manifests.current());
+        let manifest = Arc::clone(pin.manifest());
+        let Some(state) = manifest.views.get(&view) else {
+            continue;
+        };
+        let sorted = manifest.sorted_through;
+        let unsorted = unsorted.iter().filter(|scu| scu.scu() > sorted);
+        let unsorted: Vec<_> = unsorted.cloned().collect();
         let name = &state.table.name;
         let mut check = StageCheck {
             of: name.clone(),
@@ -197,7 +197,7 @@ async fn verify_views(shared: &Shared, report: &mut VerifyReport, found: &mut Fo
             rows: 0,
             outcome: Outcome::Same,
         };
-        match check_view(shared, &manifest, &unsorted, state).await {
+        match check_view(shared, pin, unsorted, state).await {
             Ok(ViewCheck::Same { rows }) => check.rows = rows,
             Ok(ViewCheck::Differs { rows, told }) => {
                 let of = state.table.view_of.and_then(|of| manifest.tables.get(&of));
@@ -212,6 +212,7 @@ async fn verify_views(shared: &Shared, report: &mut VerifyReport, found: &mut Fo
                 };
             }
             Ok(ViewCheck::Unread(why)) => check.outcome = Outcome::NotCompared(not_read(why)),
+            Err(error) if error.kind() == ErrorKind::SnapshotTooOld => return Err(error),
             Err(error) => {
                 check.outcome = Outcome::NotCompared(error.to_string());
                 note(shared, report, found, Err(error), &format!("view {name:?}"));
@@ -225,25 +226,28 @@ async fn verify_views(shared: &Shared, report: &mut VerifyReport, found: &mut Fo
 /// Compares what a view shows with what its table holds, at the end of what is sorted.
 async fn check_view(
     shared: &Shared,
-    manifest: &Arc<Manifest>,
-    unsorted: &[Arc<UnsortedScu>],
+    pin: Pin,
+    unsorted: Vec<Arc<UnsortedScu>>,
     state: &TableState,
 ) -> Result<ViewCheck> {
+    let sorted = pin.manifest().sorted_through;
     // A view of its own table alone: what another one lost is no matter here.
     let snapshot = shared.reader.snapshot(SnapshotAsk {
-        pin: shared
-            .reader
-            .pins
-            .pin("verify of views", || Arc::clone(manifest)),
-        unsorted: unsorted.to_vec(),
+        pin,
+        unsorted,
         now_micros: shared.now(),
         freshness: Freshness::BestEffort,
         floor: Horizon::ZERO,
         on_miss: OnMiss::Dig,
-        at: Some(AsOf::Scu(manifest.sorted_through)),
+        at: Some(AsOf::Scu(sorted)),
         tables: state.table.view_of.map(|table| vec![table]),
     })?;
-    snapshot.check_view(state.table.id).await
+    let checked = snapshot.check_view(state.table.id).await;
+    if checked.is_err() {
+        // Without its pin a file may be gone by right.
+        snapshot.check_pin()?;
+    }
+    checked
 }
 
 /// Reads back the logs of all SCUs that are kept, whatever of them is held in memory.

@@ -139,13 +139,16 @@ pub(crate) async fn verify_table(
         }
     }
     let (verifier, state) = Verifier::begin(shared, (name, share))?;
-    let views: Vec<Arc<TableState>> = verifier
-        .manifest
-        .views_of(state.table.id)
-        .cloned()
-        .collect();
+    let views = verifier.manifest.views_of(state.table.id);
+    let views: Vec<TableId> = views.map(|view| view.table.id).collect();
+    drop(verifier);
     let mut rebuilt = Vec::new();
     for (at, view) in views.iter().enumerate() {
+        // Each in the newest manifest: what an older one names may be gone.
+        let (verifier, _) = Verifier::begin(shared, (name, share))?;
+        let Some(view) = verifier.manifest.views.get(view) else {
+            continue;
+        };
         let (check, met) = verifier.view(view).await?;
         damage.extend(met.map(|error| (Some(report.checks.len()), error)));
         if was_wrong || matches!(check.outcome, Outcome::Differs { .. }) {
@@ -154,7 +157,6 @@ pub(crate) async fn verify_table(
         report.checks.push(check);
         progress(0.9 + 0.1 * (at + 1) as f64 / views.len() as f64);
     }
-    drop(verifier);
     rebuild(shared, events, &rebuilt, &mut report).await?;
     settle_damage(shared, damage, &mut report).await;
     progress(1.0);
@@ -277,6 +279,8 @@ impl Verifier<'_> {
                 }
             }
             Err(error) => {
+                // Without the pin a file may be gone by right.
+                self.pin.check()?;
                 let (outcome, met) = self.not_compared(error, &checked.check)?;
                 checked.check.outcome = outcome;
                 checked.damage.extend(met);
@@ -303,6 +307,7 @@ impl Verifier<'_> {
                 };
                 match read {
                     Err(error) if error.damaged_file().is_some() => {
+                        self.pin.check()?;
                         damage.push(self.met(error, &table.table.name, run.span));
                     }
                     read => read?,
@@ -323,7 +328,11 @@ impl Verifier<'_> {
         };
         let compared = async {
             let snapshot = self.snapshot(view.table.view_of)?;
-            self.view_at(&snapshot, view.table.id).await
+            let found = self.view_at(&snapshot, view.table.id).await;
+            if found.is_err() {
+                snapshot.check_pin()?;
+            }
+            found
         };
         let mut damage = None;
         check.outcome = match compared.await {
