@@ -130,6 +130,7 @@ pub(crate) fn status(shared: &Shared) -> Status {
         };
         choose(&input).map_or(0, |choice| choice.staleness.as_micros() as i64)
     };
+    let superseded = superseded_bytes(&manifest, &shared.reader.pins.manifests());
     let board = shared.tasks.lock();
     Status {
         manifest: manifest.number,
@@ -162,18 +163,18 @@ pub(crate) fn status(shared: &Shared) -> Status {
         silent: board.silent,
         files_collected: board.files_collected,
         troubles_seen: board.troubles_seen,
-        superseded: superseded(shared, &manifest, &board),
+        superseded: told_superseded(shared, superseded, &board),
         cache: shared.reader.cache.usage(),
         ingest,
     }
 }
 
-fn superseded(shared: &Shared, manifest: &Manifest, board: &TaskBoard) -> SupersededStatus {
+fn told_superseded(shared: &Shared, bytes: u64, board: &TaskBoard) -> SupersededStatus {
     let retention = shared.settings.retention.as_micros();
     let retention = u64::try_from(retention).unwrap_or(u64::MAX);
     let since = |gone: i64| u64::try_from(shared.now().saturating_sub(gone)).unwrap_or(0);
     SupersededStatus {
-        bytes: superseded_bytes(manifest, &shared.reader.pins.manifests()),
+        bytes,
         bytes_max: shared.settings.superseded_bytes_max,
         kept_micros: board
             .past_gone_micros

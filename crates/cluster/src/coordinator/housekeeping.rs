@@ -8,7 +8,7 @@ use lazybase_engine::env::planted::{Planted, is_planted};
 use lazybase_engine::manifest::collect::Verified;
 use lazybase_engine::manifest::history::TimesTail;
 use lazybase_engine::manifest::superseded::{shorten, superseded_at_most, superseded_files};
-use lazybase_engine::manifest::{Edit, Manifest, PinnedManifest, RunKind, collect};
+use lazybase_engine::manifest::{Edit, Manifest, RunKind, collect};
 use lazybase_engine::read::remedy::damaged_files;
 use lazybase_engine::read::{DamagedFiles, read_times};
 use lazybase_model::error::DISK_FULL;
@@ -121,14 +121,15 @@ impl Coordinator {
         let kept_micros = i64::try_from(retention.as_micros()).unwrap_or(i64::MAX);
         let before_micros = now_micros.saturating_sub(kept_micros);
         let files = superseded_files(manifest, &of_pins, now_micros, before_micros, verified);
-        let is_spared = |held: &PinnedManifest| held.age < limits::SNAPSHOT_LEFT_ALONE;
+        let least_age = limits::SNAPSHOT_LEFT_ALONE;
         let may_end: Vec<bool> = pinned
             .iter()
-            .map(|held| held.may_end && !is_spared(held))
+            .map(|held| held.may_end && held.age >= least_age)
             .collect();
         let shortened = shorten(&files, &may_end, bytes_max);
         for place in &shortened.ended {
-            let owners = self.shared.reader.pins.end(pinned[*place].manifest.number);
+            let pins = &self.shared.reader.pins;
+            let owners = pins.end(pinned[*place].manifest.number, least_age);
             self.note_ended(&owners);
         }
         match shortened.before_micros {

@@ -215,13 +215,16 @@ impl Pins {
         held.into_values().collect()
     }
 
-    /// Ends the pins of the manifest of this number that may be ended: what they alone held may be
-    /// collected, and their readers fail. Gives their owners.
-    pub fn end(&self, manifest: u64) -> Vec<String> {
+    /// Ends the pins of the manifest of this number that may be ended and are no younger than
+    /// `least_age`: what they alone held may be collected, and their readers fail. Gives their
+    /// owners.
+    pub fn end(&self, manifest: u64, least_age: Duration) -> Vec<String> {
+        let now = self.0.clock.monotonic();
         let mut entries = self.0.entries.lock();
         let mut owners = Vec::new();
         entries.pins.retain(|_, entry| {
-            let ends = entry.may_end && entry.manifest.number == manifest;
+            let is_spared = now.saturating_sub(entry.since) < least_age;
+            let ends = entry.may_end && !is_spared && entry.manifest.number == manifest;
             if ends {
                 entry.deadline.end();
                 owners.push(entry.owner.clone());

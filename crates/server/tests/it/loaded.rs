@@ -98,7 +98,9 @@ impl Group {
             let mut lines = text
                 .lines()
                 .filter_map(|line| line.strip_prefix("oom_kill "));
-            lines.next().map_or(0, |count| count.parse().unwrap())
+            lines
+                .next()
+                .map_or(0, |count| count.parse::<u64>().unwrap())
         });
         told.into_iter().sum()
     }
