@@ -282,6 +282,12 @@ async fn verify_logs(
         }
     }
     for scu in shared.ingest.unsorted().iter() {
+        let entry = manifest.scus.get(&scu.scu());
+        if let Some(entry) = entry.filter(|_| scu.is_lost())
+            && let Ok(whole) = open_sealed(store, entry).await
+        {
+            scu.found_again(&whole);
+        }
         let checked = scu.check_log(store).await;
         let current = shared.manifests.current();
         let kept = scu.scu() > current.sorted_through || current.scus.contains_key(&scu.scu());

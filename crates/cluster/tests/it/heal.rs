@@ -629,6 +629,44 @@ fn a_log_damaged_before_it_was_sorted_loses_its_tables_by_name_and_blocks_no_oth
     }
 }
 
+/// Before what an SCU held is given up, its log is opened again as soon as a verification finds it
+/// restored.
+#[test]
+fn a_log_that_could_not_be_opened_is_once_it_is_restored() {
+    let world = World::new();
+    let instance = world.open(short_logs());
+    let t = create(&instance, "t");
+    pause(&instance, &[StageName::Sort]);
+    commit(&instance, &[(&t, &batch(0))]).unwrap();
+    commit(&instance, &[(&t, &batch(1))]).unwrap();
+    let scu = block_on(instance.seal()).unwrap();
+    wait_for(&instance, "the seal", |instance| {
+        instance.manifest().sealed_through >= scu
+    });
+    let piece = instance.manifest().scus[&scu].log[0].clone();
+    block_on(instance.close()).unwrap();
+    let byte = piece.start + 90;
+    world.harm(&piece.file, Harm::FlipByte { byte });
+    let instance = world.open(short_logs());
+    pause(&instance, &[StageName::Sort]);
+    let lost = scan(&fresh(&instance, Freshness::ZERO), &t).unwrap_err();
+    assert_eq!(lost.sqlstate(), "XX001", "{lost}");
+    assert!(instance.manifest().sorted_through < scu);
+    world.faults.clear();
+    let report = block_on(instance.verify(&|_| {})).unwrap();
+    assert!(report.is_whole(), "{report:?}");
+    let mut model = Model::default();
+    for round in [0, 1] {
+        model.apply(&batch(round));
+    }
+    let rows = || scan(&fresh(&instance, Freshness::ZERO), &t).unwrap();
+    assert_eq!(rows(), model.rows());
+    pause(&instance, &[]);
+    block_on(instance.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+    assert_eq!(rows(), model.rows());
+    block_on(instance.close()).unwrap();
+}
+
 /// SCUs whose times stand in one file.
 const IN_A_FILE: u64 = 1024;
 /// As many files as the next one joins.

@@ -3,7 +3,8 @@
 //! Holds where each batch's data stands in the log and, while memory allows, the data itself.
 //! Invariant ACC-1: a batch is in the list only after the sync of its commit frame returned, and
 //! the list only grows at its end, so that the first k batches are the same for every reader at
-//! any time. Invariant ACC-2: the data held in memory stays within its budget, whatever comes in.
+//! any time; those that nobody could read, since their log was damaged, are there again once it is
+//! restored. Invariant ACC-2: the data held in memory stays within its budget, whatever comes in.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -141,7 +142,7 @@ pub struct UnsortedScu {
     pub(crate) remap: RemapState,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 struct ScuState {
     batches: Vec<Arc<AcceptedBatch>>,
     sealed: bool,
@@ -293,6 +294,23 @@ impl UnsortedScu {
     /// The names of the log files that hold its frames.
     pub fn log_files(&self) -> Vec<String> {
         self.files().into_iter().map(log_name).collect()
+    }
+
+    /// Whether its log could not be opened, so that nothing of it can be read.
+    pub fn is_lost(&self) -> bool {
+        let state = self.state.read();
+        let mut parts = state.batches.iter().flat_map(|batch| &batch.parts);
+        parts.any(|part| part.lost.is_some())
+    }
+
+    /// Takes what its log tells now that somebody restored it, in the place of batches that nobody
+    /// could read; nothing where there are not as many.
+    pub fn found_again(&self, whole: &UnsortedScu) {
+        let found = whole.state.read().clone();
+        let mut state = self.state.write();
+        if found.batches.len() == state.batches.len() {
+            *state = found;
+        }
     }
 
     /// Reads all its frames back from the log, whatever is held in memory.
