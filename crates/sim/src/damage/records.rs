@@ -240,10 +240,12 @@ fn is_needed(images: &[LogImage], name: &str, harm: Harm, sealed_through: u64) -
     let met = image.frames.iter();
     let met: Vec<&Frame> = met.filter(|f| f.from < to && from < f.to).collect();
     let needed = |frame: &&Frame| is_open(frame) || committed.contains(&frame.batch);
-    // Whose a frame was without a header can't be told from an open SCU's behind it.
+    // Whose a frame was without a header can't be told where none is behind it, nor from an open
+    // SCU's.
     let is_torn = matches!(harm, Harm::Torn { .. });
+    let is_last = image.frames.iter().all(|frame| frame.from < to);
     let mut behind = image.frames.iter().filter(|frame| frame.to > from);
-    let is_in_doubt = is_torn && behind.any(|frame| is_open(&frame));
+    let is_in_doubt = is_torn && (is_last || behind.any(|frame| is_open(&frame)));
     met.is_empty() || is_in_doubt || met.iter().any(needed)
 }
 

@@ -56,7 +56,8 @@ impl LogImage {
         let identity = number_at(header, 24);
         let mut frames = frames_from(bytes, HEADER_BYTES as u64);
         let own = frames.iter().take_while(|frame| frame.identity == identity);
-        frames.truncate(own.count());
+        let own = own.count();
+        frames.truncate(own);
         Some(LogImage {
             name: name.to_owned(),
             number,

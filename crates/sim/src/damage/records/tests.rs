@@ -54,6 +54,17 @@ fn a_data_frame_is_needed_with_its_batch() {
 }
 
 #[test]
+fn a_torn_frame_is_told_by_what_stands_behind_it() {
+    let images = [image(&[1, 1])];
+    let needed = |frame: usize| {
+        let from = images[0].frames[frame].from;
+        let harm = Harm::Torn { from, to: from + 8 };
+        is_needed(&images, LOG, harm, 1)
+    };
+    assert!(!needed(0) && !needed(2) && needed(3));
+}
+
+#[test]
 fn only_what_was_durable_is_torn() {
     let images = [image(&[1, 1])];
     let [first, .., last] = &images[0].frames[..] else {
