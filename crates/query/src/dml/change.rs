@@ -182,6 +182,9 @@ async fn delete_found(
         if let Some(firsts) = &mut firsts {
             batch = firsts.take(batch)?;
         }
+        if batch.num_rows() == 0 {
+            continue;
+        }
         let keys = stored_keys(table, &batch.columns()[..key_columns], rows + 1)?;
         if let Some(told) = &mut told {
             told.take(&constants, &batch, &[])?;
@@ -421,6 +424,25 @@ impl<'f> Found<'f> {
         !self.rows.from.is_empty()
     }
 
+    /// What the query may do with the table.
+    fn target(&self, values: &[Expr]) -> Target {
+        // Where the table is read once, and for nothing else, its key is shown to nobody.
+        let told = self.wanted.iter().flat_map(|wanted| wanted.exprs());
+        let asked = values.iter().chain(&self.rows.selection).chain(told);
+        let alone = self.rows.is_of_table() && !asked.clone().any(has_subquery);
+        let keys = self.table.key_indices().into_iter();
+        let meets_ids = |expr: &mut Expr| only_meets_ids(expr, self.table, self.rows.called());
+        Target {
+            table: self.table.id,
+            hidden_key: self.table.hidden_key,
+            free: match alone {
+                true => keys.map(|at| self.table.columns[at].id).collect(),
+                false => Vec::new(),
+            },
+            new_ids: alone && asked.cloned().all(|mut expr| meets_ids(&mut expr)),
+        }
+    }
+
     /// Begins the query that gives the keys of the rows, then `values` of the columns `set`, then
     /// what is wanted of them: those of one key one behind the other, and one alone where there is
     /// nothing but keys. With it comes what tells of its rows.
@@ -440,21 +462,7 @@ impl<'f> Found<'f> {
                 alias: Ident::with_quote('"', format!("__key_{place}")),
             });
         }
-        // Where the table is read once, and for nothing else, its key is shown to nobody.
-        let told = self.wanted.iter().flat_map(|wanted| wanted.exprs());
-        let asked = values.iter().chain(&self.rows.selection).chain(told);
-        let alone = self.rows.is_of_table() && !asked.clone().any(has_subquery);
-        let keys = self.table.key_indices().into_iter();
-        let meets_ids = |expr: &mut Expr| only_meets_ids(expr, self.table, self.rows.called());
-        let target = Target {
-            table: self.table.id,
-            hidden_key: self.table.hidden_key,
-            free: match alone {
-                true => keys.map(|at| self.table.columns[at].id).collect(),
-                false => Vec::new(),
-            },
-            new_ids: alone && asked.cloned().all(|mut expr| meets_ids(&mut expr)),
-        };
+        let target = self.target(&values);
         let name = self.rows.table.clone();
         // A row that several of other tables match is one, with the values of one of them.
         let repeats = self.may_repeat();
