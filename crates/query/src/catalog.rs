@@ -27,6 +27,7 @@ use datafusion::logical_expr::TableType;
 use futures::future::{self, BoxFuture};
 use lazybase_cluster::Instance;
 use lazybase_engine::read::{HiddenColumn, OwnChanges, Snapshot};
+use lazybase_model::table::HIDDEN_KEY_COLUMN;
 use lazybase_model::{Error, ErrorKind, Result, Table, TableId};
 
 use crate::access::{Gate, Identity};
@@ -58,8 +59,6 @@ pub(crate) struct Names {
     pub(crate) snapshot: Option<Snapshot>,
     /// The transaction's own changes.
     pub(crate) buffered: HashMap<TableId, Vec<OwnChanges>>,
-    /// The table whose hidden key is shown.
-    pub(crate) with_hidden_key: Option<TableId>,
     /// The table whose rows may have IDs that are given out at COMMIT.
     pub(crate) with_new_ids: Option<TableId>,
     pub(crate) notes: ScanNotes,
@@ -280,7 +279,7 @@ impl Schema for StoredSchema {
             }
             Err(_) => return Ok(None),
         };
-        let own_key = match self.names.with_hidden_key == Some(table.id) {
+        let own_key = match shows.contains(&HIDDEN_KEY_COLUMN) {
             true => table.written_columns()..table.columns.len(),
             false => 0..0,
         };

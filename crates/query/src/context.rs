@@ -475,7 +475,6 @@ impl Constants {
                 visible,
                 snapshot: None,
                 buffered: HashMap::new(),
-                with_hidden_key: None,
                 with_new_ids: None,
                 notes: ScanNotes::default(),
                 activities: Arc::default(),

@@ -5,6 +5,7 @@
 //!   SELECT *, _scu FROM t         ->  SELECT * EXCLUDE ("_scu"), _scu FROM "t␟_scu" AS t
 //!   _time(t.a)                    ->  t."_time(a)"
 //!   _time(x) FROM t AS u(x)       ->  "_time(x)" FROM "t␟_time(a)" AS u(x, "_time(x)")
+//!   the rows of t to change       ->  SELECT t."_row" FROM "t␟_row" AS t
 //! ```
 //!
 //! Reads and rewrites a statement that was parsed; the names of tables with what they show are
@@ -22,7 +23,7 @@ use datafusion::sql::sqlparser::ast::{
     TableFactor, TableWithJoins, Visitor, VisitorMut, WildcardAdditionalOptions,
 };
 use lazybase_engine::read::HiddenColumn;
-use lazybase_model::table::{ROW_LABEL_COLUMN, cell_label_name};
+use lazybase_model::table::{HIDDEN_KEY_COLUMN, ROW_LABEL_COLUMN, cell_label_name};
 use lazybase_model::{Error, Result, Table};
 
 use crate::parse::{folded, table_name, unsupported};
@@ -62,6 +63,20 @@ pub(crate) fn show(statement: &mut Statement, find: &Find<'_>) -> Result<()> {
     match visit_mut(statement, &mut shower) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
+    }
+}
+
+/// Lets the table whose rows a query finds, the first of its FROM, show the key that nobody gave
+/// it. The same table under other names shows none.
+pub(crate) fn show_key(statement: &mut Statement) {
+    if let Statement::Query(query) = statement
+        && let SetExpr::Select(select) = query.body.as_mut()
+        && let Some(from) = select.from.first_mut()
+        && let TableFactor::Table { name, .. } = &mut from.relation
+        && let Some(ObjectNamePart::Identifier(name)) = name.0.last_mut()
+    {
+        name.value.push(SHOWS);
+        name.value.push_str(HIDDEN_KEY_COLUMN);
     }
 }
 

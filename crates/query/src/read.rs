@@ -135,6 +135,7 @@ pub(crate) async fn run(
         Some(snapshot) => Box::pin(own::buffered(session, snapshot)).await?,
         None => own::Buffered::default(),
     };
+    let shows_key = target.as_ref().is_some_and(|target| target.hidden_key);
     let (context, names) = session.context(snapshot.clone(), buffered, target);
     if let Statement::Query(query) = &mut statement {
         let gate = session.gate_now();
@@ -144,6 +145,9 @@ pub(crate) async fn run(
     }
     natural_joins::spell(&mut statement, &|name| names.definition(name).ok())?;
     hidden::show(&mut statement, &|name| names.definition(name).ok())?;
+    if shows_key {
+        hidden::show_key(&mut statement);
+    }
     let begun = context.run(statement, sql, Some(session.seat())).await?;
     Ok(Opened {
         rows: begun.rows,

@@ -22,7 +22,7 @@ use crate::told::Told;
 #[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) table: TableId,
-    /// Whether its hidden key is shown.
+    /// Whether its hidden key is shown, where it stands first in the FROM.
     pub(crate) hidden_key: bool,
     /// Columns that the statement itself needs, and shows nobody.
     pub(crate) free: Vec<ColumnId>,
@@ -62,7 +62,6 @@ impl Shared {
             let locks = state.locks(&self.locks);
             (self.settings_of(&state), state.identity, locks)
         };
-        let with_hidden_key = target.as_ref().filter(|t| t.hidden_key).map(|t| t.table);
         let with_new_ids = target.as_ref().filter(|t| t.new_ids).map(|t| t.table);
         let gate = self.gate_now();
         let gate = match target {
@@ -75,7 +74,6 @@ impl Shared {
             identity,
             snapshot,
             buffered,
-            with_hidden_key,
             with_new_ids,
             notes: Arc::default(),
             activities: Arc::clone(self.database.activities()),

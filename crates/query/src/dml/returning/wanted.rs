@@ -16,8 +16,9 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
-    JoinConstraint, SelectItem, TableWithJoins, Value, VisitorMut,
+    JoinConstraint, ObjectName, SelectItem, TableFactor, TableWithJoins, Value, VisitorMut,
 };
+use lazybase_model::table::HIDDEN_KEY_COLUMN;
 use lazybase_model::{Error, Result, Table};
 
 use super::{Names, called_in, check_plain, no_entry, odd, value_of};
@@ -164,18 +165,33 @@ impl Others {
             merged: Vec::new(),
             natural: false,
         };
-        let joins = from.iter().flat_map(|from| &from.joins);
-        for on in joins.filter_map(|join| constraint(&join.join_operator)) {
-            match on {
-                JoinConstraint::Natural => others.natural = true,
-                JoinConstraint::Using(columns) => {
+        from.iter().for_each(|from| others.add(from));
+        others
+    }
+
+    fn add(&mut self, from: &TableWithJoins) {
+        self.add_factor(&from.relation);
+        for join in &from.joins {
+            self.add_factor(&join.relation);
+            match constraint(&join.join_operator) {
+                Some(JoinConstraint::Natural) => self.natural = true,
+                Some(JoinConstraint::Using(columns)) => {
                     let names = columns.iter().filter_map(|name| name.0.last()?.as_ident());
-                    others.merged.extend(names.map(folded));
+                    self.merged.extend(names.map(folded));
                 }
                 _ => {}
             }
         }
-        others
+    }
+
+    /// Joins in parentheses.
+    fn add_factor(&mut self, factor: &TableFactor) {
+        if let TableFactor::NestedJoin {
+            table_with_joins, ..
+        } = factor
+        {
+            self.add(table_with_joins);
+        }
     }
 
     /// Whether columns of theirs are merged.
@@ -279,6 +295,25 @@ impl Reader<'_> {
         place_of(&mut self.sources, Source { expr, own })
     }
 
+    /// Refuses names that are none of the table's, and by which the planner would find a column of
+    /// it: what is behind another schema, and the key that nobody gave.
+    fn check_other(&self, parts: &[Ident]) -> Result<()> {
+        let (table, within) = (self.names.table, self.names.within(parts));
+        let is_column = |name: &Ident| table.column_index(&folded(name)).is_some();
+        for end in 2..parts.len() {
+            let (before, name) = (&parts[..end], &parts[end]);
+            if folded(&before[end - 1]) == self.names.called && is_column(name) {
+                return Err(no_entry(&ObjectName::from(before.to_vec())));
+            }
+        }
+        let is_own = within.len() < parts.len() || parts.len() == 1;
+        let is_key = |name: &Ident| table.hidden_key && folded(name) == HIDDEN_KEY_COLUMN;
+        match within.first().is_some_and(|name| is_own && is_key(name)) {
+            true => Err(no_such_column(&within[0])),
+            false => Ok(()),
+        }
+    }
+
     /// The source that stands for a name, and the fields of it that are meant.
     fn placed(&mut self, parts: &[Ident]) -> Result<Vec<Ident>> {
         let within = self.names.within(parts);
@@ -296,6 +331,7 @@ impl Reader<'_> {
                 return Err(odd(name).with_hint("say whose it is: table.column"));
             }
             (None, parts) => {
+                self.check_other(parts)?;
                 let expr = named(parts.to_vec());
                 let source = Source { expr, own: None };
                 (place_of(&mut self.sources, source), &parts[parts.len()..])
@@ -393,6 +429,10 @@ fn dotted(access: &AccessExpr) -> Option<&Ident> {
         AccessExpr::Dot(Expr::Identifier(name)) => Some(name),
         _ => None,
     }
+}
+
+fn no_such_column(name: &Ident) -> Error {
+    Error::not_found(format!("there is no column {name}")).with_sqlstate("42703")
 }
 
 /// The same name, of something that is no column.
