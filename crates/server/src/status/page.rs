@@ -125,9 +125,13 @@ pub(crate) async fn run(url: &str, args: &StatusArgs) -> Result<()> {
 
 /// Draws the page for as long as it can be had.
 async fn draw_again(wire: &Wire, screen: &mut Screen) -> Result<()> {
+    let key = match screen.hears {
+        true => "q",
+        false => "Ctrl-C",
+    };
     loop {
         let page = text(wire).await?;
-        screen.draw(&format!("{}    q leaves\n\n{page}", wire.place()))?;
+        screen.draw(&format!("{}    {key} leaves\n\n{page}", wire.place()))?;
         wall::sleep(EVERY).await;
     }
 }

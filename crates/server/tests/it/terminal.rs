@@ -83,7 +83,11 @@ impl Terminal {
     /// terminal is as it was.
     fn is_given_back(mut self, status: i32) -> String {
         self.shows("\nover");
-        self.child.wait().unwrap();
+        let until = Instant::now() + PATIENCE;
+        while self.child.try_wait().unwrap().is_none() {
+            assert!(Instant::now() < until, "it does not end: {}", self.seen());
+            std::thread::sleep(Duration::from_millis(20));
+        }
         let seen = self.seen();
         let said = |word: &str| {
             let line = seen.lines().find_map(|line| line.strip_prefix(word));
