@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lazybase_cluster::{DamageState, DamageStatus};
-use lazybase_model::Error;
+use lazybase_model::{Error, ViewId};
 
 use crate::life::Life;
 use crate::store::Of;
