@@ -310,7 +310,7 @@ impl Coordinator {
     pub(super) async fn commit_seals(&mut self) -> Result<()> {
         while let Some(sealed) = self.seals.front() {
             // An edit that ended in doubt may have been written.
-            let known = self.shared.manifests.current().sealed_through;
+            let known = self.shared.manifests.settle_pending().await?.sealed_through;
             if known < sealed.entry.scu {
                 self.commit(seal_edit(sealed)).await?;
             }

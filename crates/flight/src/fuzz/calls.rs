@@ -113,9 +113,9 @@ async fn called(service: &Service, what: u8, message: Bytes) -> Option<Bytes> {
         }
         192..=223 => {
             let ticket = of_session(Ticket { ticket: message });
-            let mut messages = service.do_get(ticket).await.ok()?.into_inner();
+            let mut messages = service.do_get(ticket).await.inspect_err(|e| eprintln!("DEBUG {e:?}")).ok()?.into_inner();
             while let Some(data) = messages.next().await {
-                data.ok()?;
+                data.inspect_err(|e| eprintln!("DEBUG {e:?}")).ok()?;
             }
             Some(Bytes::new())
         }

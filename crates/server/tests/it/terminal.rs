@@ -149,5 +149,5 @@ fn a_page_whose_server_ends_gives_the_terminal_back_and_says_why() {
     server.stop();
     let seen = page.is_given_back(1);
     let told = seen.rsplit(OWN_SCREEN).next().unwrap();
-    assert!(told.contains("error: "), "{seen:?}");
+    assert!(told.contains("error:"), "{seen:?}");
 }
