@@ -5,6 +5,7 @@
 //!   change     what happens to one row, and how changes compose
 //!   access     roles, grants, and what they come to
 //!   table      tables, columns, views and their stable numeric ids
+//!   sequence   numbers that are given out one after the other
 //!   id_key     numbers for natural keys, and how they are given out
 //!   label      who may read a row or a cell, as an expression
 //!   freshness  the bound a query sets on staleness, and what to do when it can't be met
@@ -24,6 +25,7 @@ pub mod label;
 pub mod limits;
 pub mod partition;
 pub mod scu;
+pub mod sequence;
 pub mod stamp;
 pub mod table;
 pub mod text_place;
@@ -34,11 +36,12 @@ pub use freshness::{Freshness, OnMiss};
 pub use id_key::{IdKeyColumn, KeyMap, NextIds};
 pub use partition::{PartitionChange, Partitioning, RangeBounds};
 pub use scu::{BatchCount, Horizon, ScuNumber, Span};
+pub use sequence::{Sequence, SequenceId};
 pub use stamp::{SourceCounts, Stage, Stamp};
 pub use table::TimeToLive;
 pub use table::{
-    CellBytes, Column, ColumnDefault, ColumnId, LabelRole, Layout, MergeOperator, SchemaVersion,
-    Table, TableId, TableName, View, ViewId,
+    CellBytes, Column, ColumnDefault, ColumnId, IdentityKind, LabelRole, Layout, MergeOperator,
+    SchemaVersion, Table, TableId, TableName, View, ViewId,
 };
 pub use text_place::TextPlace;
 pub use token::{DatabaseId, Token};

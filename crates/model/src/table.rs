@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::id_key::{IdKeyColumn, KeyMap, PARTITIONS};
 use crate::partition::Partitioning;
+use crate::sequence::SequenceId;
 
 mod labelled;
 
@@ -60,6 +61,28 @@ pub enum ColumnDefault {
     Null,
     /// An SQL expression over no columns, evaluated when the batch is accepted.
     Expression(String),
+    /// The next number of a sequence, taken when the batch is accepted.
+    Next(SequenceId),
+}
+
+impl ColumnDefault {
+    /// The sequence whose numbers it is.
+    pub fn sequence(&self) -> Option<SequenceId> {
+        match self {
+            ColumnDefault::Next(sequence) => Some(*sequence),
+            ColumnDefault::Null | ColumnDefault::Expression(_) => None,
+        }
+    }
+}
+
+/// Who numbers the rows of an identity column, whose default is the next number of its sequence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IdentityKind {
+    /// The database: INSERT gives no number, unless it says that it overrides that.
+    Always,
+    /// Whoever writes, or else the database.
+    ByDefault,
 }
 
 /// How the authority's Parquet files compress a column.
@@ -217,6 +240,9 @@ pub struct Column {
     pub nullable: bool,
     /// What it gets where no value is given.
     pub default: ColumnDefault,
+    /// Of an identity column: who numbers its rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<IdentityKind>,
     /// What the user said about it.
     pub comment: Option<String>,
     /// The most characters that a text of it may have; `None` where any number may.
@@ -286,6 +312,7 @@ impl Column {
             data_type,
             nullable: true,
             default: ColumnDefault::Null,
+            identity: None,
             comment: None,
             characters_max: None,
             json: false,

@@ -94,6 +94,10 @@ impl GivenUp {
             Ddl::CreateView { view } => (Some(view.name.clone()), "made the view"),
             Ddl::DropView { .. } => (None, "dropped a view"),
             Ddl::Access { .. } => (None, "changed who may do what"),
+            Ddl::CreateSequence { .. } | Ddl::DropSequence { .. } => {
+                (None, "made or dropped a sequence")
+            }
+            Ddl::AlterSequence { .. } => (None, "changed a sequence"),
         };
         self.definitions.push(Damage {
             file: file.to_owned(),

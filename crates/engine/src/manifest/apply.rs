@@ -20,14 +20,17 @@ use super::history::ScuHistory;
 use super::partitions::first_ranges;
 use super::state::{
     DdlBatch, KeyRange, Manifest, OlderTable, ProducerMark, RangeState, Run, RunId, RunKind,
-    RunRef, ScuEntry, ScuTime, SegmentMeta, TableState,
+    RunRef, ScuEntry, ScuTime, TableState,
 };
 use crate::key::Key;
 use crate::schema::check_succession;
 
 mod access;
+mod merges;
+mod sequences;
 mod views;
 
+use merges::{joined_span, share_segments};
 pub(crate) use views::{has_names_of, view_fits};
 
 impl Edit {
@@ -49,6 +52,8 @@ impl Edit {
             Edit::ArchiveTimes { .. } => "archive_times",
             Edit::OpenProducer { .. } => "open_producer",
             Edit::Heal { .. } => "heal",
+            Edit::ReserveNumbers { .. } => "reserve_numbers",
+            Edit::SetSequence { .. } => "set_sequence",
             Edit::Advanced { .. } => "advanced",
             Edit::ResetView { .. } => "reset_view",
         }
@@ -74,6 +79,7 @@ impl Manifest {
             access: Arc::default(),
             tables: BTreeMap::new(),
             views: BTreeMap::new(),
+            sequences: BTreeMap::new(),
             scus: BTreeMap::new(),
             times: BTreeMap::new(),
             history: ScuHistory::default(),
@@ -169,6 +175,8 @@ impl Manifest {
             Edit::ArchiveTimes { file, replaces } => self.history.adopt(file, *replaces),
             Edit::OpenProducer { name, epoch, owner } => self.open_producer(name, *epoch, *owner),
             Edit::Heal { runs } => self.heal(runs),
+            Edit::ReserveNumbers { sequence, through } => self.reserve(*sequence, *through),
+            Edit::SetSequence { sequence, counter } => self.set_sequence(*sequence, *counter),
             Edit::Advanced {
                 view,
                 from,
@@ -221,6 +229,13 @@ impl Manifest {
                 Ddl::CreateView { view } => self.create_view(view)?,
                 Ddl::DropView { view } => self.drop_view(*view)?,
                 Ddl::Access { change } => self.change_access(change)?,
+                Ddl::CreateSequence { sequence, counter } => {
+                    self.create_sequence(sequence, *counter)?;
+                }
+                Ddl::AlterSequence { sequence, counter } => {
+                    self.alter_sequence(sequence, *counter)?;
+                }
+                Ddl::DropSequence { sequence } => self.drop_sequence(*sequence)?,
             }
         }
         if let Some(number) = batch {
@@ -260,8 +275,7 @@ impl Manifest {
     /// The ids of a new table or view are its own from here on.
     fn take_ids(&mut self, table: &Table) -> Result<()> {
         let (id, view) = (table.id, table.primary.id);
-        let used = self.tables.contains_key(&id) || self.views.contains_key(&id);
-        if used || self.table_of_view(view).is_some() {
+        if self.is_used(id) || self.table_of_view(view).is_some() {
             let message = format!("the ids {id} and {view} are in use");
             return Err(Error::conflict(message));
         }
@@ -309,6 +323,7 @@ impl Manifest {
             self.drop_view(view)?;
         }
         self.tables.remove(&id);
+        self.forget_owned(id, |_| true);
         self.forget_access(id);
         self.forget_next_ids();
         self.runs.retain(|_, run| run.view != view);
@@ -319,7 +334,8 @@ impl Manifest {
     /// unless no batch can have been written under it.
     fn alter_table(&mut self, base: SchemaVersion, table: &Table, clock_micros: i64) -> Result<()> {
         let named = self.table_named(&table.name);
-        if named.is_some_and(|state| state.table.id != table.id) {
+        let is_other = named.is_some_and(|state| state.table.id != table.id);
+        if is_other || self.sequence_named(&table.name).is_some() {
             let message = format!("table {:?} exists already", table.name);
             return Err(Error::conflict(message).with_sqlstate("42P07"));
         }
@@ -363,6 +379,8 @@ impl Manifest {
             });
         }
         self.forget_columns(table);
+        let is_there = |id| table.columns.iter().any(|column| column.id == id);
+        self.forget_owned(table.id, |column| !is_there(column));
         Ok(())
     }
 
@@ -739,58 +757,6 @@ fn join(runs: &BTreeMap<RunId, Arc<Run>>, entries: &mut Vec<RunRef>, new: RunRef
         .take_while(|entry| runs[&entry.id].order() > place)
         .count();
     entries.insert(entries.len() - after, new);
-}
-
-/// The span of the run that joins `inputs`: theirs, once they are adjacent and `output` agrees.
-fn joined_span(inputs: &[&Arc<Run>], output: &Run) -> Result<Span> {
-    let mut inputs: Vec<&Run> = inputs.iter().map(|run| run.as_ref()).collect();
-    inputs.sort_by_key(|run| run.order());
-    let wrong = |why: String| Err(Error::internal(format!("{} {why}", output.id)));
-    let Some(first) = inputs.first() else {
-        return wrong("joins nothing".to_owned());
-    };
-    let (mut span, mut changes_through) = (first.span, first.changes_through);
-    for pair in inputs.windows(2) {
-        let (before, run) = (pair[0], pair[1]);
-        let next_part = before.span == run.span && before.part + 1 == run.part;
-        if !next_part && !span.is_followed_by(run.span) {
-            return wrong(format!("joins {} and {} across a gap", span, run.span));
-        }
-        span.last = run.span.last;
-        changes_through = changes_through.max(run.changes_through);
-    }
-    let ends = changes_through <= output.span.last && output.span.last <= span.last;
-    // It may answer later only than its inputs: where rows have ended by then, and are gone.
-    let answers = (changes_through..=output.span.last).contains(&output.changes_through);
-    if output.span.first != span.first || !ends || !answers {
-        return wrong(format!(
-            "holds {} with changes through {}, but joins {span} with changes through \
-             {changes_through}",
-            output.span, output.changes_through
-        ));
-    }
-    let base = inputs.iter().any(|run| run.kind == RunKind::Base);
-    if base != (output.kind == RunKind::Base) || output.kind == RunKind::Sorted {
-        return wrong(format!("can't be of kind {:?}", output.kind));
-    }
-    Ok(span)
-}
-
-/// A segment that was moved by reference is one value, however many runs name it.
-fn share_segments(inputs: &[&Arc<Run>], output: &mut Run) {
-    let known: BTreeMap<&str, &Arc<SegmentMeta>> = inputs
-        .iter()
-        .flat_map(|run| run.segments.iter())
-        .map(|segment| (segment.file.as_str(), segment))
-        .collect();
-    for segment in &mut output.segments {
-        if let Some(same) = known
-            .get(segment.file.as_str())
-            .filter(|same| **same == segment)
-        {
-            *segment = Arc::clone(same);
-        }
-    }
 }
 
 #[cfg(test)]

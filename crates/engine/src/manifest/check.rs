@@ -32,6 +32,9 @@
 //! - MAN-17: what is kept of older times adjoins, and ends right before the first that is known.
 //! - MAN-18: whatever access control names is there: roles, tables, views and columns; names of
 //!   roles are of one role, and no role is a member of itself; ids of roles only grow.
+//! - MAN-19: sequences have names of their own, numbers to give out, and stand within their bounds;
+//!   what they are of, and what columns take numbers of, is there; unless a sequence was set, its
+//!   numbers only go on.
 //!
 //! The check of a commit looks at what it touched ([`touched`]): of the others it compares no more
 //! than pointers. It refuses what the check of everything would refuse. Pure.
@@ -46,6 +49,7 @@ use super::state::{Manifest, Run, RunKind, RunRef, TableState};
 use crate::schema::check_succession;
 use touched::Touched;
 
+mod sequences;
 mod touched;
 
 /// A broken invariant: its name, and what breaks it.
@@ -117,7 +121,7 @@ pub fn violation(manifest: &Manifest) -> Option<Violation> {
     check_value(manifest, None).err()
 }
 
-/// MAN-6, MAN-7 and MAN-16: what may only grow from one manifest to the next.
+/// MAN-6, MAN-7, MAN-16 and MAN-19: what may only grow from one manifest to the next.
 fn check_growth(old: &Manifest, new: &Manifest) -> Checked {
     let next = new.number == old.number + 1;
     require(next && new.database == old.database, "MAN-6", || {
@@ -153,6 +157,7 @@ fn check_growth(old: &Manifest, new: &Manifest) -> Checked {
             format!("producer {name:?} falls from {before:?} to {after:?}")
         })?;
     }
+    sequences::check_growth(old, new)?;
     if old.next_ids == new.next_ids {
         return Ok(());
     }
@@ -177,6 +182,7 @@ fn check_value(new: &Manifest, old: Option<&Manifest>) -> Checked {
     check_access(new, &touched)?;
     check_runs(new, old)?;
     check_partitions(new, old)?;
+    sequences::check(new, &touched)?;
     if touched.definitions() {
         check_names(new)?;
     }

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lazybase_model::access::{AccessChange, RoleId};
+use lazybase_model::sequence::{Counter, Sequence};
 use lazybase_model::table::Table;
 use lazybase_model::{
-    DatabaseId, NextIds, PartitionChange, SchemaVersion, ScuNumber, TableId, ViewId,
+    DatabaseId, NextIds, PartitionChange, SchemaVersion, ScuNumber, SequenceId, TableId, ViewId,
 };
 use serde::{Deserialize, Serialize};
 
@@ -162,6 +163,21 @@ pub enum Edit {
         /// The view.
         view: ViewId,
     },
+    /// Numbers of a sequence are reserved: whoever has reserved them gives them out, and nobody
+    /// else does.
+    ReserveNumbers {
+        /// Which.
+        sequence: SequenceId,
+        /// The last of them.
+        through: i64,
+    },
+    /// A sequence goes on from elsewhere: what was reserved and not given out is left out.
+    SetSequence {
+        /// Which.
+        sequence: SequenceId,
+        /// Where it stands.
+        counter: Counter,
+    },
     /// Files were made again: the segments of runs are replaced by equal ones, in all of them at
     /// once.
     Heal {
@@ -234,6 +250,26 @@ pub enum Ddl {
     Access {
         /// What happens.
         change: AccessChange,
+    },
+    /// A sequence begins.
+    CreateSequence {
+        /// Its definition, id included.
+        sequence: Sequence,
+        /// Where it stands: its transaction may have taken numbers already.
+        counter: Counter,
+    },
+    /// A sequence goes on under another definition.
+    AlterSequence {
+        /// The definition that it gets, under its own id.
+        sequence: Sequence,
+        /// Where it stands from now on; without, where it stood.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        counter: Option<Counter>,
+    },
+    /// A sequence ends.
+    DropSequence {
+        /// Which.
+        sequence: SequenceId,
     },
 }
 

@@ -44,7 +44,7 @@ pub use partitions::Repartitioned;
 pub use pins::{Pin, PinStatus, PinnedManifest, Pins};
 pub use state::{
     DdlBatch, KeyRange, LogPiece, Manifest, OlderTable, ProducerMark, RangeState, Run, RunId,
-    RunKind, RunRef, ScuEntry, ScuTime, SegmentFormat, SegmentMeta, TableState,
+    RunKind, RunRef, ScuEntry, ScuTime, SegmentFormat, SegmentMeta, SequenceState, TableState,
 };
 pub use store::{ManifestStore, Tended};
 pub use unchanged::{Became, Unchanged};

@@ -11,9 +11,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use lazybase_model::access::Access;
+use lazybase_model::sequence::{Counter, Sequence};
 use lazybase_model::table::Table;
 use lazybase_model::{
-    DatabaseId, Horizon, NextIds, SchemaVersion, ScuNumber, Span, TableId, TableName, ViewId,
+    DatabaseId, Horizon, NextIds, SchemaVersion, ScuNumber, SequenceId, Span, TableId, TableName,
+    ViewId,
 };
 use serde::{Deserialize, Serialize};
 
@@ -292,6 +294,18 @@ impl TableState {
     }
 }
 
+/// A sequence, and where it stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SequenceState {
+    /// Its definition.
+    pub sequence: Sequence,
+    /// The last number that is reserved. Whoever opens the database goes on behind it.
+    pub counter: Counter,
+    /// The number of the manifest that last had it stand elsewhere: numbers that were reserved
+    /// before are not given out any more.
+    pub set_in: u64,
+}
+
 /// A sealed SCU whose log is still kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScuEntry {
@@ -424,6 +438,9 @@ pub struct Manifest {
     /// order, up to a boundary of its own.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub views: BTreeMap<TableId, Arc<TableState>>,
+    /// Sequences by id.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sequences: BTreeMap<SequenceId, Arc<SequenceState>>,
     /// Sealed SCUs whose log is still kept.
     pub scus: BTreeMap<ScuNumber, Arc<ScuEntry>>,
     /// Times of the SCUs that a horizon may still name, and of the last one before them.

@@ -340,6 +340,14 @@ fn check_default(table: &Table, at: usize, default: &ColumnDefault) -> Result<()
         let why = "IDs are given out by the database";
         return Err(refused(table, &column.name, why, "42P16"));
     }
+    if column.identity.is_some() {
+        let why = "it is an identity column, whose default is the next number";
+        return Err(refused(table, &column.name, why, "42601"));
+    }
+    if table.owned_id().is_some() && default.sequence().is_some() {
+        let why = "references to new keys make rows, which nobody could number";
+        return Err(refused(table, &column.name, why, "0A000"));
+    }
     let needed = table.owned_id().is_some() && !column.nullable && !in_key(table, at);
     if needed && !table.owns(column) && *default == ColumnDefault::Null {
         let why = "references to new keys make rows, which need a value there";

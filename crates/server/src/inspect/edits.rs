@@ -9,7 +9,8 @@ use lazybase_engine::manifest::history::TimesFile;
 use lazybase_engine::manifest::{
     Ddl, Edit, HealedRun, ProducerMark, RetiredRun, Run, RunId, ScuEntry, ScuTime, VersionStep,
 };
-use lazybase_model::{PartitionChange, RangeBounds, ScuNumber, Table, ViewId};
+use lazybase_model::sequence::{Counter, Sequence};
+use lazybase_model::{PartitionChange, RangeBounds, ScuNumber, SequenceId, Table, ViewId};
 
 use super::access::change_text;
 use super::{columns_text, moment, run_text, segment_text, span_text};
@@ -92,7 +93,34 @@ pub(super) fn edit_text(edit: &Edit) -> String {
             format!("view {view} begins again from nothing, to be made from its table\n")
         }
         Edit::Heal { runs } => healed(runs),
+        Edit::ReserveNumbers { sequence, through } => reserved(*sequence, *through),
+        Edit::SetSequence { sequence, counter } => set(*sequence, *counter),
     }
+}
+
+fn set(sequence: SequenceId, counter: Counter) -> String {
+    format!("sequence {sequence} goes on {}\n", counter_text(counter))
+}
+
+fn reserved(sequence: SequenceId, through: i64) -> String {
+    format!("numbers of sequence {sequence} are reserved through {through}\n")
+}
+
+/// Where a sequence stands.
+fn counter_text(counter: Counter) -> String {
+    let word = if counter.called { "behind" } else { "with" };
+    format!("{word} {}", counter.last)
+}
+
+/// A sequence has a definition that is new.
+fn sequence_text(sequence: &Sequence, what: &str, counter: Option<Counter>) -> String {
+    let stands = counter.map_or_else(String::new, |counter| {
+        format!(", and goes on {}", counter_text(counter))
+    });
+    format!(
+        "sequence {} ({}) {what}{stands}",
+        sequence.name, sequence.id
+    )
 }
 
 /// When, on the coordinator's clock.
@@ -167,6 +195,13 @@ fn ddl_text(change: &Ddl) -> String {
         Ddl::CreateView { view } => begins("materialized view", view),
         Ddl::DropView { view } => format!("materialized view {view} ends"),
         Ddl::Access { change } => change_text(change),
+        Ddl::CreateSequence { sequence, counter } => {
+            sequence_text(sequence, "begins", Some(*counter))
+        }
+        Ddl::AlterSequence { sequence, counter } => {
+            sequence_text(sequence, "has another definition", *counter)
+        }
+        Ddl::DropSequence { sequence } => format!("sequence {sequence} ends"),
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lazybase_model::access::{Access, AccessChange, Object};
 use lazybase_model::table::Table;
-use lazybase_model::{ColumnId, Error, Result, TableId};
+use lazybase_model::{ColumnId, Error, Result, SequenceId, TableId};
 
 use crate::manifest::state::Manifest;
 
@@ -32,8 +32,11 @@ impl Manifest {
         Ok(())
     }
 
-    /// Whether there is a table or view of this id, with this column.
+    /// Whether there is a table, a view or a sequence of this id, with this column.
     pub(in crate::manifest) fn has(&self, table: TableId, column: Option<ColumnId>) -> bool {
+        if column.is_none() && self.sequences.contains_key(&SequenceId(table.0)) {
+            return true;
+        }
         let state = self.tables.get(&table).or_else(|| self.views.get(&table));
         state.is_some_and(|state| {
             let mut columns = state.table.columns.iter();

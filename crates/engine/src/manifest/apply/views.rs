@@ -44,9 +44,11 @@ impl Manifest {
         ends.min().unwrap_or(ScuNumber::ZERO)
     }
 
-    /// Whether a table or view has this name.
+    /// Whether a table, a view or a sequence has this name.
     pub fn is_named(&self, name: &str) -> bool {
-        self.table_named(name).is_some() || self.view_named(name).is_some()
+        self.table_named(name).is_some()
+            || self.view_named(name).is_some()
+            || self.sequence_named(name).is_some()
     }
 
     /// The secondary views of the tables whose primary views `which` chooses.

@@ -12,7 +12,11 @@ use lazybase_model::access::{
 use lazybase_model::partition::{
     BoundBytes, PartitionChange, Partitioning, RangeBound, RangeBounds, RangeRule,
 };
-use lazybase_model::{Column, ColumnId, LabelRole, NextIds, ScuNumber, Span, TableId};
+use lazybase_model::sequence::{Counter, SequenceOwner};
+use lazybase_model::{
+    Column, ColumnDefault, ColumnId, IdentityKind, LabelRole, NextIds, ScuNumber, Sequence,
+    SequenceId, Span, TableId,
+};
 
 use super::*;
 use crate::manifest::history::TimesFile;
@@ -118,6 +122,7 @@ fn files_of_earlier_versions_are_read() {
         (5, golden_story_5()),
         (6, golden_story_6()),
         (7, golden_story_7()),
+        (8, golden_story_8()),
     ];
     for (version, story) in stories {
         let world = Env::test(1);
@@ -340,6 +345,78 @@ fn golden_story_8() -> Story {
     story
 }
 
+/// And what version 9 adds.
+fn golden_story_9() -> Story {
+    let mut story = golden_story_8();
+    golden_sequences(&mut story);
+    story
+}
+
+/// Sequences: one of a column, whose numbers are reserved, one that is set, and one that ends.
+fn golden_sequences(story: &mut Story) {
+    let (id, view) = (story.manifest.next_table, story.manifest.next_view);
+    let mut numbered = crate::manifest::testing::table("numbered", id, view);
+    let of_column = Sequence {
+        owner: Some(SequenceOwner {
+            table: numbered.id,
+            column: numbered.columns[0].id,
+        }),
+        ..Sequence::new(SequenceId(id + 1), "numbered_id_seq")
+    };
+    numbered.columns[0].default = ColumnDefault::Next(of_column.id);
+    numbered.columns[0].identity = Some(IdentityKind::ByDefault);
+    let plain = Sequence {
+        data_type: DataType::Int32,
+        start: -2,
+        increment: -2,
+        min: -1_000,
+        max: -1,
+        cycle: true,
+        ..Sequence::new(SequenceId(id + 2), "plain")
+    };
+    let create = |sequence: &Sequence| Ddl::CreateSequence {
+        sequence: sequence.clone(),
+        counter: sequence.begin(),
+    };
+    let ended = Sequence::new(SequenceId(id + 3), "ended");
+    let transaction = |ddl, story: &Story| Edit::Transaction {
+        ddl,
+        batch: None,
+        own_scu: false,
+        clock_micros: story.now_micros,
+    };
+    let made = Ddl::Create {
+        table: numbered.clone(),
+    };
+    let ddl = vec![made, create(&of_column), create(&plain), create(&ended)];
+    let edit = transaction(ddl, story);
+    story.apply(edit);
+    story.apply(Edit::ReserveNumbers {
+        sequence: of_column.id,
+        through: 32,
+    });
+    story.apply(Edit::SetSequence {
+        sequence: plain.id,
+        counter: Counter {
+            last: -10,
+            called: true,
+        },
+    });
+    let altered = Sequence {
+        increment: -5,
+        ..plain
+    };
+    let ddl = vec![
+        Ddl::DropSequence { sequence: ended.id },
+        Ddl::AlterSequence {
+            counter: Some(altered.begin()),
+            sequence: altered,
+        },
+    ];
+    let edit = transaction(ddl, story);
+    story.apply(edit);
+}
+
 /// What goes from role to role: grant options, grants on tables to come, owners of producers; each
 /// given to two, and taken from one.
 fn golden_passing(story: &mut Story, table: TableId) {
@@ -544,9 +621,11 @@ fn golden_views(story: &mut Story) {
     reason = "the golden files are written when asked for"
 )]
 fn golden_files_read_and_are_written_the_same() {
-    const CHECKPOINTS: [u64; 15] = [10, 24, 28, 31, 33, 34, 37, 40, 44, 45, 47, 49, 50, 51, 52];
+    const CHECKPOINTS: [u64; 16] = [
+        10, 24, 28, 31, 33, 34, 37, 40, 44, 45, 47, 49, 50, 51, 52, 56,
+    ];
     let folder = format!("{GOLDEN}/format-{}", file::FORMAT);
-    let story = golden_story_8();
+    let story = golden_story_9();
     let mut files = Vec::new();
     let mut manifest = None;
     for (number, edit) in (1..).zip(&story.edits) {
@@ -571,7 +650,7 @@ fn golden_files_read_and_are_written_the_same() {
             .for_each(|(name, bytes)| std::fs::write(path(name), bytes).unwrap());
     }
     let kinds: std::collections::BTreeSet<_> = story.edits.iter().map(Edit::name).collect();
-    assert_eq!(kinds.len(), 17, "{kinds:?}");
+    assert_eq!(kinds.len(), 19, "{kinds:?}");
     let world = Env::test(1);
     for (name, expected) in &files {
         let golden = std::fs::read(path(name)).unwrap();

@@ -1,0 +1,133 @@
+//! Sequences, edit by edit.
+
+use lazybase_model::sequence::SequenceOwner;
+use lazybase_model::{ColumnDefault, ErrorKind};
+
+use super::*;
+use crate::manifest::check::check_commit;
+use crate::manifest::testing::{Story, table};
+use crate::manifest::{Ddl, Edit};
+use crate::schema::Alteration;
+
+fn transaction(ddl: Vec<Ddl>) -> Edit {
+    Edit::Transaction {
+        ddl,
+        batch: None,
+        own_scu: false,
+        clock_micros: 0,
+    }
+}
+
+fn create(sequence: &Sequence) -> Ddl {
+    Ddl::CreateSequence {
+        sequence: sequence.clone(),
+        counter: sequence.begin(),
+    }
+}
+
+/// A story with a table of two columns, whose second is numbered by a sequence of its own.
+fn numbered() -> (Story, Sequence) {
+    let mut story = Story::new();
+    let mut table = table("t", 1, 1);
+    let sequence = Sequence {
+        owner: Some(SequenceOwner {
+            table: table.id,
+            column: table.columns[1].id,
+        }),
+        ..Sequence::new(SequenceId(2), "t_value_seq")
+    };
+    table.columns[1].default = ColumnDefault::Next(sequence.id);
+    story.apply(transaction(vec![Ddl::Create { table }, create(&sequence)]));
+    (story, sequence)
+}
+
+fn reserve(sequence: &Sequence, through: i64) -> Edit {
+    Edit::ReserveNumbers {
+        sequence: sequence.id,
+        through,
+    }
+}
+
+#[test]
+fn what_is_reserved_is_never_reserved_again() {
+    let (mut story, sequence) = numbered();
+    story.apply(reserve(&sequence, 32));
+    let before = story.manifest.sequences[&sequence.id].clone();
+    let again = story.try_apply(reserve(&sequence, 31)).unwrap_err();
+    assert_eq!(again.kind(), ErrorKind::Conflict);
+    story.apply(reserve(&sequence, 96));
+    let after = story.manifest.sequences[&sequence.id].clone();
+    assert_eq!((after.counter.last, after.set_in), (96, before.set_in));
+    assert_eq!(story.manifest.next_table, 3);
+}
+
+#[test]
+fn a_sequence_that_is_set_has_another_number() {
+    let (mut story, sequence) = numbered();
+    story.apply(reserve(&sequence, 32));
+    let counter = Counter {
+        last: 5,
+        called: false,
+    };
+    let sequence_id = sequence.id;
+    let set = Edit::SetSequence {
+        sequence: sequence_id,
+        counter,
+    };
+    let number = story.apply(set).number;
+    let state = story.manifest.sequences[&sequence_id].clone();
+    assert_eq!((state.counter, state.set_in), (counter, number));
+    let wrong = Edit::SetSequence {
+        sequence: sequence_id,
+        counter: Counter {
+            last: 0,
+            called: true,
+        },
+    };
+    assert_eq!(story.try_apply(wrong).unwrap_err().sqlstate(), "22003");
+}
+
+#[test]
+fn a_sequence_goes_with_its_table_or_its_column() {
+    let (mut story, sequence) = numbered();
+    let table = story.manifest.table_named("t").unwrap().table.clone();
+    let drop = Alteration::DropColumn("value".to_owned());
+    let edit = story.alter_edit(&table, &[drop]);
+    story.apply(edit);
+    assert!(story.manifest.sequences.is_empty());
+    let (mut story, sequence_again) = numbered();
+    assert_eq!(sequence, sequence_again);
+    story.apply(transaction(vec![Ddl::Drop { table: table.id }]));
+    assert!(story.manifest.sequences.is_empty());
+}
+
+#[test]
+fn names_and_ids_are_of_one_thing() {
+    let (mut story, sequence) = numbered();
+    let named = |id, name: &str| Sequence::new(SequenceId(id), name);
+    for taken in ["t", "t_value_seq"] {
+        let edit = transaction(vec![create(&named(9, taken))]);
+        assert_eq!(story.try_apply(edit).unwrap_err().sqlstate(), "42P07");
+    }
+    for used in [1, 2] {
+        let edit = transaction(vec![create(&named(used, "s"))]);
+        assert_eq!(
+            story.try_apply(edit).unwrap_err().kind(),
+            ErrorKind::Conflict
+        );
+    }
+    let table = table(&sequence.name, 9, 9);
+    let edit = transaction(vec![Ddl::Create { table }]);
+    assert_eq!(story.try_apply(edit).unwrap_err().sqlstate(), "42P07");
+}
+
+#[test]
+fn a_column_takes_numbers_of_a_sequence_that_is_there() {
+    let (story, sequence) = numbered();
+    let edit = transaction(vec![Ddl::DropSequence {
+        sequence: sequence.id,
+    }]);
+    let next = story.manifest.apply(&edit).unwrap();
+    let broken = check_commit(&story.manifest, &next).unwrap_err();
+    assert!(broken.message().contains("MAN-19"), "{broken}");
+}
