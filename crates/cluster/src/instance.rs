@@ -28,11 +28,13 @@ use crate::coordinator::{
     Command, Coordinator, CoordinatorParts, DdlRequest, Event, TableSpec, Unchanged, ViewSpec,
     define, define_view, no_table,
 };
+use crate::sequences::Sequences;
 use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::task::StageName;
 use crate::worker::WorkerContext;
 
+mod numbers;
 mod settle;
 mod upkeep;
 
@@ -190,6 +192,7 @@ impl Instance {
             tending: tokio::sync::Mutex::default(),
             next_ids: Mutex::new((TableId(manifest.next_table), ViewId(manifest.next_view))),
             next_version: Mutex::new(next_version(&manifest)),
+            sequences: Sequences::default(),
             env,
             settings,
             manifests,

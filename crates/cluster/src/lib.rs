@@ -19,6 +19,7 @@ pub mod lag;
 mod manifest_files;
 mod parts;
 mod repair;
+mod sequences;
 mod settings;
 mod shared;
 mod status;

@@ -13,6 +13,7 @@ use lazybase_model::{Error, Result, SchemaVersion, ScuNumber, TableId, ViewId};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+use crate::sequences::Sequences;
 use crate::settings::Settings;
 use crate::task::{Output, Report, StageName, TaskStatus};
 
@@ -34,6 +35,8 @@ pub(crate) struct Shared {
     pub(crate) next_ids: Mutex<(TableId, ViewId)>,
     /// The version of the next definition that is made of any table.
     pub(crate) next_version: Mutex<SchemaVersion>,
+    /// Numbers that are reserved.
+    pub(crate) sequences: Sequences,
     /// Rises with every committed edit: what waiters watch.
     pub(crate) changed: watch::Sender<u64>,
     pub(crate) tasks: Mutex<TaskBoard>,

@@ -17,6 +17,11 @@ pub const BATCH_BYTES_MAX: u64 = 16 << 30;
 /// The natural keys of one batch that its writer remembers so as to write each once, in bytes.
 pub const BATCH_KEYS_BYTES_MAX: usize = 64 << 20;
 
+/// How many numbers of a sequence are reserved at first; each time twice as many as before.
+pub const NUMBERS_RESERVED_AT_FIRST: u64 = 32;
+/// The most numbers of a sequence that are reserved beyond those that are needed at once.
+pub const NUMBERS_RESERVED_MAX: u64 = 8192;
+
 /// The most bytes that a transaction's own changes may take in memory until it commits.
 pub const TRANSACTION_BYTES_MAX: u64 = 1 << 30;
 

@@ -31,6 +31,7 @@ use lazybase_model::{
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 
+use super::numbers::check_sequences;
 use super::run::Coordinator;
 
 /// What is asked of the catalogue: all of it happens, or nothing.
@@ -433,6 +434,7 @@ fn empties(ddl: &Ddl) -> bool {
         Ddl::Partition { change, .. } => matches!(change, PartitionChange::Drop(_)),
         Ddl::Create { .. } | Ddl::Alter { .. } | Ddl::Drop { .. } => false,
         Ddl::CreateView { .. } | Ddl::DropView { .. } | Ddl::Access { .. } => false,
+        Ddl::CreateSequence { .. } | Ddl::AlterSequence { .. } | Ddl::DropSequence { .. } => false,
     }
 }
 
@@ -511,8 +513,11 @@ fn validate(manifest: &Manifest, ddl: &[Ddl]) -> Result<()> {
             }
             // The edit itself looks, before it is written.
             Ddl::Access { .. } => {}
+            // They are looked at together, once tables are as they will be.
+            Ddl::CreateSequence { .. } | Ddl::AlterSequence { .. } | Ddl::DropSequence { .. } => {}
         }
     }
+    check_sequences(manifest, ddl, &known)?;
     known
         .values()
         .try_for_each(|table| check_owners(table, &known))

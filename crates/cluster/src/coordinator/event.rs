@@ -6,10 +6,12 @@ use std::sync::Weak;
 use lazybase_engine::manifest::ProducerMark;
 use lazybase_engine::stages::ingest::Acknowledgement;
 use lazybase_model::access::RoleId;
-use lazybase_model::{Error, Result, ScuNumber, ViewId};
+use lazybase_model::sequence::Counter;
+use lazybase_model::{Error, Result, ScuNumber, SequenceId, ViewId};
 use tokio::sync::oneshot;
 
 use super::ddl::DdlRequest;
+use crate::sequences::Reserved;
 use crate::task::{Report, StageName};
 
 /// One thing that happened.
@@ -32,6 +34,18 @@ pub(crate) enum Command {
         name: String,
         role: Option<RoleId>,
         reply: oneshot::Sender<Result<(u64, Option<ProducerMark>)>>,
+    },
+    /// Reserve the next numbers of a sequence, at most so many.
+    ReserveNumbers {
+        sequence: SequenceId,
+        count: u64,
+        reply: oneshot::Sender<Result<Reserved>>,
+    },
+    /// Have a sequence go on from elsewhere.
+    SetSequence {
+        sequence: SequenceId,
+        counter: Counter,
+        reply: oneshot::Sender<Result<()>>,
     },
     /// Until the authority reaches this SCU, or nobody holds the other end any more, do that work
     /// before all other.

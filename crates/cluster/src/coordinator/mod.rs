@@ -20,6 +20,7 @@ mod event;
 mod failed;
 mod heal;
 mod housekeeping;
+mod numbers;
 pub mod policy;
 mod run;
 mod silent;

@@ -211,6 +211,20 @@ impl Coordinator {
                 let opened = self.open_producer(&name, role).await;
                 let _ = reply.send(opened);
             }
+            Event::Asked(Command::ReserveNumbers {
+                sequence,
+                count,
+                reply,
+            }) => {
+                let _ = reply.send(self.reserve_numbers(sequence, count).await);
+            }
+            Event::Asked(Command::SetSequence {
+                sequence,
+                counter,
+                reply,
+            }) => {
+                let _ = reply.send(self.set_sequence(sequence, counter).await);
+            }
             Event::Asked(Command::Hurry { through, waiting }) => {
                 self.hurry.wait_for_authority(through, waiting);
             }
