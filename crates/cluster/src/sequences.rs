@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 use lazybase_engine::manifest::Manifest;
 use lazybase_model::limits::{NUMBERS_RESERVED_AT_FIRST, NUMBERS_RESERVED_MAX};
-use lazybase_model::sequence::Block;
+use lazybase_model::sequence::{Block, Counter};
 use lazybase_model::{Result, SequenceId};
 use parking_lot::Mutex;
 
@@ -26,6 +26,8 @@ pub(crate) struct Reserved {
     pub(crate) block: Block,
     /// The number of the manifest that last set the sequence.
     pub(crate) set_in: u64,
+    /// Where the sequence stood.
+    pub(crate) before: Counter,
 }
 
 /// What is left of a block.
@@ -76,6 +78,28 @@ impl Sequences {
         taken.extend((stock.given..end).map(|place| block.at(place)));
         stock.given = end;
         Ok(())
+    }
+
+    /// Where a sequence stands, as far as numbers were given out.
+    ///
+    /// # Errors
+    /// As [`Sequences::take`].
+    pub(crate) fn counter(&self, manifest: &Manifest, sequence: SequenceId) -> Result<Counter> {
+        let state = manifest.sequence(sequence)?;
+        let stocks = self.stocks.lock();
+        let stock = stocks.get(&sequence);
+        let stock = stock.filter(|stock| stock.reserved.set_in == state.set_in);
+        Ok(match stock {
+            // What an earlier process had reserved is left out, and counts as given out.
+            None => state.counter,
+            Some(stock) => match stock.given.checked_sub(1) {
+                None => stock.reserved.before,
+                Some(place) => Counter {
+                    last: stock.reserved.block.at(place),
+                    called: true,
+                },
+            },
+        })
     }
 
     /// How many numbers are to be reserved for somebody who needs so many.

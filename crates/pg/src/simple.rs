@@ -149,6 +149,7 @@ impl Connection {
             ["DISCARD", "ALL"] => {
                 self.statements.clear();
                 self.session.forget_statements();
+                self.session.forget_numbers();
                 self.portals.clear();
                 self.cursors.clear();
                 self.session.unlock_all();
@@ -157,10 +158,11 @@ impl Connection {
                 self.report();
                 Ok("DISCARD ALL".to_owned())
             }
-            [
-                "DISCARD",
-                what @ ("PLANS" | "SEQUENCES" | "TEMP" | "TEMPORARY"),
-            ] => Ok(format!("DISCARD {what}")),
+            ["DISCARD", "SEQUENCES"] => {
+                self.session.forget_numbers();
+                Ok("DISCARD SEQUENCES".to_owned())
+            }
+            ["DISCARD", what @ ("PLANS" | "TEMP" | "TEMPORARY")] => Ok(format!("DISCARD {what}")),
             ["UNLISTEN", ..] => Ok("UNLISTEN".to_owned()),
             ["LISTEN", ..] => Err(Error::invalid("LISTEN is not supported")
                 .with_detail("sessions send each other no notifications")

@@ -25,6 +25,7 @@ use crate::notice::Notice;
 use crate::parse::alter::{AlterStep, AlterTable};
 use crate::parse::create::no_storage;
 use crate::parse::unsupported;
+use crate::sequences::columns::resolved;
 use crate::session::Shared;
 use crate::temporary;
 use crate::visible::{TableChange, Visible};
@@ -116,7 +117,10 @@ fn changes(
     let mut changes = Vec::with_capacity(steps.len());
     let mut then = table.clone();
     let owned = table.owned_id();
-    let map = owned.and_then(|(_, map)| session.visible().by_id(map));
+    let visible = session.visible();
+    let map = owned.and_then(|(_, map)| visible.by_id(map));
+    let (gate, of_temporary) = (session.gate_now(), visible.is_temporary(table.id));
+    let resolve = |default| resolved(&visible, &gate, of_temporary, default);
     for step in steps {
         let change = match step {
             AlterStep::Add {
@@ -127,6 +131,10 @@ fn changes(
                     let said = format!("column {:?} is there already: skipped", column.name);
                     notices.push(Notice::note(said).with_sqlstate("42701"));
                     continue;
+                }
+                let default = resolve(column.default.clone())?;
+                if default.sequence().is_some() {
+                    return Err(no_numbers(&column.name));
                 }
                 if then.layout == Layout::Point && column.storage != ColumnStorage::default() {
                     return Err(no_storage());
@@ -145,6 +153,12 @@ fn changes(
                 return Err(unsupported("ADD PRIMARY KEY stands alone in ALTER TABLE")
                     .with_detail("it writes all rows anew, and nothing else does")
                     .with_hint("ALTER TABLE once more for the rest"));
+            }
+            AlterStep::Change(Alteration::SetDefault { column, default }) => {
+                Alteration::SetDefault {
+                    column: column.clone(),
+                    default: resolve(default.clone())?,
+                }
             }
             AlterStep::Change(change) => change.clone(),
         };
@@ -169,6 +183,15 @@ fn changes(
         changes.push(change);
     }
     Ok(changes)
+}
+
+/// A column can't be added whose older rows would each need a number of their own.
+fn no_numbers(name: &str) -> Error {
+    unsupported(format!(
+        "column {name:?} can't be added with numbers as default"
+    ))
+    .with_detail("rows that are there would all hold one number")
+    .with_hint("ADD COLUMN without a default, then ALTER COLUMN ... SET DEFAULT nextval(...)")
 }
 
 /// Whether the rows of an owner that references make can have the default that a column gets. They

@@ -24,6 +24,7 @@ use crate::dml::insert::{Conflict, RowMaker, column, id_is_given_out};
 use crate::id_keys::{Keys, check_numbers};
 use crate::ingest::MEET_IN_SQL;
 use crate::observe;
+use crate::sequences::Numbers;
 use crate::session::Shared;
 use crate::types;
 use crate::visible::Visible;
@@ -109,8 +110,13 @@ impl Appender {
                 table: &table,
                 numbered: self.numbered,
             };
+            let numbers = match &self.session {
+                Some(session) => session.numbers(),
+                None => Numbers::of(self.database.instance()),
+            };
             let first_row = self.next_row;
-            let changes = target.changes(rows, first_row, op)?;
+            let defaults = target.defaults(rows, op, &numbers).await?;
+            let changes = target.changes(rows, first_row, op, &defaults)?;
             self.rows += rows.num_rows() as u64;
             self.next_row += rows.num_rows() as u64;
             if changes.changes.rows() == 0 {
@@ -195,7 +201,32 @@ pub(crate) struct Target<'t> {
 }
 
 impl Target<'_> {
-    /// What rows do to the table; `first_row` is the number of the first, for messages.
+    /// The defaults of the table, with the numbers that these rows need of them.
+    ///
+    /// # Errors
+    /// As [`Numbers::next`].
+    pub(crate) async fn defaults(
+        &self,
+        rows: &RecordBatch,
+        op: Op,
+        numbers: &Numbers,
+    ) -> Result<Defaults> {
+        let defaults = Defaults::of(self.table)?;
+        if matches!(op, Op::Upsert | Op::Insert) {
+            let schema = rows.schema();
+            let is_given = |at: usize| {
+                let name = &self.table.columns[at].name;
+                schema.column_with_name(name).is_some()
+            };
+            let missing = (0..self.table.written_columns()).filter(|at| !is_given(*at));
+            let wanted = missing.map(|at| (at, rows.num_rows())).collect();
+            defaults.take(numbers, wanted).await?;
+        }
+        Ok(defaults)
+    }
+
+    /// What rows do to the table; `first_row` is the number of the first, for messages. The
+    /// defaults hold the numbers that the rows need.
     ///
     /// # Errors
     /// `NotFound` for an unknown column, `Invalid` for values that don't fit.
@@ -204,13 +235,14 @@ impl Target<'_> {
         rows: &RecordBatch,
         first_row: u64,
         op: Op,
+        defaults: &Defaults,
     ) -> Result<KeyedChanges> {
         match op {
-            Op::Upsert => self.whole_rows(rows, first_row, &Conflict::Replace),
+            Op::Upsert => self.whole_rows(rows, first_row, &Conflict::Replace, defaults),
             Op::Insert if self.table.hidden_key => {
-                self.whole_rows(rows, first_row, &Conflict::Replace)
+                self.whole_rows(rows, first_row, &Conflict::Replace, defaults)
             }
-            Op::Insert => self.whole_rows(rows, first_row, &Conflict::Keep),
+            Op::Insert => self.whole_rows(rows, first_row, &Conflict::Keep, defaults),
             Op::Update | Op::Delete => self.of_keys(rows, first_row, op),
         }
     }
@@ -220,6 +252,7 @@ impl Target<'_> {
         rows: &RecordBatch,
         first_row: u64,
         conflict: &Conflict,
+        defaults: &Defaults,
     ) -> Result<KeyedChanges> {
         let (schema, table) = (rows.schema(), self.table);
         let mut keys = Keys::new(self.visible, self.constants);
@@ -238,8 +271,8 @@ impl Target<'_> {
         }
         let (constants, numbered) = (self.constants, self.numbered);
         // What Arrow batches give, they give as values.
-        let gives_values = |_: &Defaults, _: usize, _: usize| false;
-        let maker = RowMaker::of(constants, table, &given, conflict, numbered, gives_values)?;
+        let made = (constants, defaults);
+        let maker = RowMaker::of(made, table, &given, conflict, numbered, |_, _| false);
         maker.changes(columns, keys, rows.num_rows(), first_row, conflict, None)
     }
 

@@ -41,6 +41,7 @@ use crate::named_statements::NamedStatements;
 use crate::parse::{CATALOG, SCHEMA, SYSTEM_SCHEMA};
 use crate::pg_catalog::system::{OfSystem, SystemTable};
 use crate::pg_catalog::{self, PG_CATALOG};
+use crate::sequences::Numbers;
 use crate::settings::Settings;
 use crate::system_tables;
 use crate::table::{LazyTable, ScanNotes, Views};
@@ -70,6 +71,8 @@ pub(crate) struct Names {
     pub(crate) named: Arc<NamedStatements>,
     /// What the statement locks.
     pub(crate) locks: Arc<SpanLocks>,
+    /// What takes numbers of sequences for it.
+    pub(crate) numbers: Numbers,
     /// The number of the session's own connection, where a server serves it.
     pub(crate) pid: Option<i32>,
 }
@@ -142,6 +145,7 @@ impl Catalogs {
                         cursors: Arc::clone(&names.cursors),
                         named: Arc::clone(&names.named),
                         locks: Arc::clone(&names.locks),
+                        numbers: Some(names.numbers.clone()),
                         now_micros,
                     },
                     system: Arc::clone(&system),
@@ -261,6 +265,26 @@ struct StoredSchema {
     names: Names,
 }
 
+impl StoredSchema {
+    /// A sequence as a table of one row, as PostgreSQL's tools read it.
+    fn sequence(&self, name: &str) -> Found {
+        let Some(seen) = self.names.visible.sequence_named(name) else {
+            return Ok(None);
+        };
+        let may = self.names.gate.take_numbers(&seen.sequence);
+        may.map_err(into_datafusion)?;
+        let counter = self.names.numbers.counter(&seen);
+        let row = vec![
+            ("last_value", counter.last.into()),
+            ("is_called", counter.called.into()),
+        ];
+        let rows = pg_catalog::batch("last_value l, log_cnt l, is_called b", vec![row]);
+        let rows = rows.map_err(into_datafusion)?;
+        let table = MemTable::try_new(rows.schema(), vec![vec![rows]])?;
+        Ok(Some(Arc::new(table)))
+    }
+}
+
 impl Schema for StoredSchema {
     fn find(&self, name: &str) -> Found {
         let (name, shows) = hidden::shown(name);
@@ -277,7 +301,7 @@ impl Schema for StoredSchema {
             Err(error) if self.names.snapshot.is_some() && self.has(name) => {
                 return Err(into_datafusion(error));
             }
-            Err(_) => return Ok(None),
+            Err(_) => return self.sequence(name),
         };
         let own_key = match shows.contains(&HIDDEN_KEY_COLUMN) {
             true => table.written_columns()..table.columns.len(),

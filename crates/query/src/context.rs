@@ -50,6 +50,7 @@ use crate::pg_catalog::{self, PG_CATALOG, functions};
 use crate::planner;
 use crate::planner::checked_integers::checked_alone;
 use crate::planner::repeated_names;
+use crate::sequences::{Numbers, functions as of_sequences};
 use crate::session::Shared;
 use crate::settings::Settings;
 use crate::system_tables;
@@ -83,8 +84,17 @@ pub(crate) struct OnePartition;
 pub(crate) struct Context {
     state: SessionState,
     notes: ScanNotes,
-    /// What calls of advisory locks lock; `None` where there is no session.
-    locks: Option<Arc<SpanLocks>>,
+    /// What calls of advisory locks lock, and what takes numbers of sequences; `None` where there
+    /// is no session.
+    own: Option<Own>,
+}
+
+/// What a statement's own functions work on.
+#[derive(Debug)]
+struct Own {
+    locks: Arc<SpanLocks>,
+    numbers: Numbers,
+    gate: Gate,
 }
 
 /// A query that has begun to run.
@@ -106,7 +116,11 @@ impl Context {
     ) -> Context {
         let functions = functions::over(&names, settings);
         let notes = Arc::clone(&names.notes);
-        let locks = Arc::clone(&names.locks);
+        let own = Own {
+            locks: Arc::clone(&names.locks),
+            numbers: names.numbers.clone(),
+            gate: names.gate.clone(),
+        };
         let catalogs = Catalogs::new(names, instance.clone(), settings.clone());
         let mut context = Context::over(base, settings, Arc::new(catalogs));
         for function in functions {
@@ -114,7 +128,7 @@ impl Context {
             let _ = context.state.register_udf(Arc::new(function));
         }
         context.notes = notes;
-        context.locks = Some(locks);
+        context.own = Some(own);
         context
     }
 
@@ -136,19 +150,27 @@ impl Context {
         Context {
             state,
             notes: ScanNotes::default(),
-            locks: None,
+            own: None,
         }
     }
 
-    /// The planner for a statement or an expression that names functions of advisory locks: it has
-    /// them. The others get on without, for making them takes longer than a short statement.
-    fn with_locks(&self, part: &impl Visit) -> Option<Box<SessionState>> {
-        let locks = self.locks.as_ref()?;
-        if !of_locks::are_named(part) {
+    /// The planner for a statement or an expression that names functions of advisory locks or of
+    /// sequences: it has them. The others get on without, for making them takes longer than a short
+    /// statement.
+    fn with_own(&self, part: &impl Visit) -> Option<Box<SessionState>> {
+        let own = self.own.as_ref()?;
+        let mut functions = Vec::new();
+        if of_locks::are_named(part) {
+            functions.extend(of_locks::over(&own.locks));
+        }
+        if of_sequences::are_named(part) {
+            functions.extend(of_sequences::over(&own.numbers, &own.gate));
+        }
+        if functions.is_empty() {
             return None;
         }
         let mut state = self.state.clone();
-        for function in of_locks::over(locks) {
+        for function in functions {
             let _ = state.register_udf(Arc::new(function));
         }
         Some(Box::new(state))
@@ -161,7 +183,7 @@ impl Context {
         sql: &str,
         seat: Option<Seat>,
     ) -> Result<Begun> {
-        let own = self.with_locks(&statement);
+        let own = self.with_own(&statement);
         let state = own.as_deref().unwrap_or(&self.state);
         // One that may wait for the lock of another session must not keep a place from that.
         let seat = seat.filter(|_| !of_locks::may_wait(&statement));
@@ -212,7 +234,7 @@ impl Context {
         statement: Statement,
         sql: &str,
     ) -> Result<(SchemaRef, Vec<Origin>)> {
-        let own = self.with_locks(&statement);
+        let own = self.with_own(&statement);
         let state = own.as_deref().unwrap_or(&self.state);
         let plan = statement_to_plan(state, planner::rewritten(statement)).await;
         let optimized = |plan: &LogicalPlan| {
@@ -268,7 +290,7 @@ impl Context {
         statement: Statement,
         sql: &str,
     ) -> Result<HashMap<usize, DataType>> {
-        let own = self.with_locks(&statement);
+        let own = self.with_own(&statement);
         let state = own.as_deref().unwrap_or(&self.state);
         let plan = statement_to_plan(state, planner::rewritten(statement)).await;
         plan.and_then(planner::parameter_types)
@@ -285,8 +307,10 @@ impl Context {
 
     /// Whether an expression has values that the database generates.
     fn generates(&self, expr: &Expr) -> bool {
+        let own = self.with_own(expr);
+        let state = own.as_deref().unwrap_or(&self.state);
         let expr = planner::rewritten_expr(expr.clone());
-        generated::is_generated(&expr, self.state.scalar_functions())
+        generated::is_generated(&expr, state.scalar_functions())
     }
 
     /// The values of an expression over rows.
@@ -297,7 +321,7 @@ impl Context {
         rows: &RecordBatch,
     ) -> Result<ArrayRef> {
         let evaluate = || {
-            let own = self.with_locks(expr);
+            let own = self.with_own(expr);
             let state = own.as_deref().unwrap_or(&self.state);
             let expr = planner::rewritten_expr(expr.clone());
             let expr = ExprWithAlias { expr, alias: None };
@@ -401,6 +425,7 @@ pub(crate) fn stored_tables(
                     tables.push(table);
                 }
                 None if functions.contains_key(name) => {}
+                None if visible.sequence_named(name).is_some() => {}
                 None => {
                     let mut known = visible.tables();
                     known.extend(visible.views());
@@ -432,15 +457,21 @@ pub(crate) fn stored_tables(
 pub(crate) struct Constants {
     database: Database,
     /// The session's; defaults where there is no session.
-    session: Option<(Settings, Identity, Arc<SpanLocks>)>,
+    session: Option<OfSession>,
     context: OnceLock<Context>,
 }
 
+/// What constants need of their session.
+#[derive(Clone)]
+pub(crate) struct OfSession {
+    pub(crate) settings: Settings,
+    pub(crate) identity: Identity,
+    pub(crate) locks: Arc<SpanLocks>,
+    pub(crate) numbers: Numbers,
+}
+
 impl Constants {
-    pub(crate) fn new(
-        database: Database,
-        session: Option<(Settings, Identity, Arc<SpanLocks>)>,
-    ) -> Constants {
+    pub(crate) fn new(database: Database, session: Option<OfSession>) -> Constants {
         Constants {
             database,
             session,
@@ -456,13 +487,19 @@ impl Constants {
     pub(crate) fn context(&self) -> &Context {
         self.context.get_or_init(|| {
             let instance = self.database.instance();
-            let (settings, identity, locks) = self.session.clone().unwrap_or_else(|| {
+            let OfSession {
+                settings,
+                identity,
+                locks,
+                numbers,
+            } = self.session.clone().unwrap_or_else(|| {
                 let locks = SessionLocks::new(Arc::clone(self.database.locks()));
-                (
-                    Settings::default(),
-                    Identity::default(),
-                    SpanLocks::new(&locks),
-                )
+                OfSession {
+                    settings: Settings::default(),
+                    identity: Identity::default(),
+                    locks: SpanLocks::new(&locks),
+                    numbers: Numbers::of(instance),
+                }
             });
             let visible = Visible::stored(instance.manifest());
             let names = Names {
@@ -481,6 +518,7 @@ impl Constants {
                 cursors: Arc::default(),
                 named: Arc::default(),
                 locks,
+                numbers,
                 pid: None,
             };
             Context::new(self.database.planner(), &settings, names, instance)

@@ -30,6 +30,9 @@ use crate::parse::create::{checked_name, mark_key};
 use crate::parse::{CreateTable, convert};
 use crate::pg_catalog::types::is_json_field;
 use crate::read;
+use crate::sequences::columns;
+use crate::sequences::own::OwnSequence;
+use crate::sequences::statements::as_stored;
 use crate::session::{Shared, ours};
 use crate::temporary;
 use crate::types;
@@ -54,10 +57,18 @@ pub(crate) async fn create(
             false => visible.is_taken(&name),
         }
     };
-    let is_view = || !of_session && session.visible().in_public(&name).is_none();
-    let said = || match is_view() {
-        true => format!("{name:?} is there already: a materialized view"),
-        false => format!("table {name:?} is there already"),
+    let is_sequence = || {
+        let seen = session.visible().sequence_named(&name);
+        !of_session && seen.is_some_and(|seen| !seen.is_temporary)
+    };
+    let is_view = || {
+        let is_table = of_session || session.visible().in_public(&name).is_some();
+        !is_table && !is_sequence()
+    };
+    let said = || match (is_sequence(), is_view()) {
+        (true, _) => format!("{name:?} is there already: a sequence"),
+        (_, true) => format!("{name:?} is there already: a materialized view"),
+        _ => format!("table {name:?} is there already"),
     };
     let skipped = || {
         let notice = Notice::note(format!("{}: skipped", said())).with_sqlstate("42P07");
@@ -97,14 +108,21 @@ async fn make(
         return make_as(session, create, query, clauses, sql).await;
     }
     session.gate_now().create()?;
+    let numbered = columns::plan(session, &mut create)?;
     check_defaults(session, &create)?;
     id_keys::declare(&session.visible(), &session.gate_now(), &mut create)?;
     let mut sink = Sink::of(session);
     if create.temporary && !create.id_keys.is_empty() {
         return Err(temporary::refused("ID keys"));
     }
-    for table in session.instance().define_tables(&spec(session, &create)?)? {
-        sink.change_table(TableChange::Create(table))?;
+    let tables = session.instance().define_tables(&spec(session, &create)?)?;
+    let sequences = match tables.first() {
+        Some(table) => columns::changes(numbered, table)?,
+        None => Vec::new(),
+    };
+    let tables = tables.into_iter().map(TableChange::Create);
+    for change in tables.chain(sequences) {
+        sink.change_table(change)?;
     }
     let token = sink.finish(session).await?;
     Ok(AnswerStream::done("CREATE TABLE", 0).with_token(token))
@@ -232,14 +250,27 @@ pub(crate) async fn drop(
     change_all(session, names, if_exists, find, dropped, "DROP TABLE").await
 }
 
-/// TRUNCATE: all of the tables, or none.
+/// TRUNCATE: all of the tables, or none; with `restart`, the sequences of their columns begin again.
 pub(crate) async fn truncate(
     session: &Arc<Shared>,
     names: &[String],
     if_exists: bool,
+    restart: bool,
 ) -> Result<AnswerStream> {
     let find = |visible: &Visible, name: &str| visible.require(name);
-    let truncated = |_: &Visible, table| Ok(vec![TableChange::Truncate(table)]);
+    let truncated = |visible: &Visible, table: Arc<Table>| {
+        let owned = match restart {
+            true => visible.sequences_of(&table),
+            false => Vec::new(),
+        };
+        let again = owned.into_iter().map(|seen| {
+            let sequence = as_stored(session, &seen);
+            let counter = Some(sequence.begin());
+            TableChange::AlterSequence(Arc::new(OwnSequence::new(sequence, counter)))
+        });
+        let truncate = TableChange::Truncate(table);
+        Ok(std::iter::once(truncate).chain(again).collect())
+    };
     change_all(session, names, if_exists, find, truncated, "TRUNCATE TABLE").await
 }
 

@@ -6,16 +6,18 @@
 use arrow::array::{ArrayRef, AsArray};
 use arrow::datatypes::{DataType, TimeUnit};
 use arrow::util::display::array_value_to_string;
+use lazybase_model::sequence::SequenceOwner;
 use lazybase_model::table::ColumnEncoding;
-use lazybase_model::{Column, ColumnDefault, Layout, Result, Table};
+use lazybase_model::{Column, Layout, Result, Sequence, Table};
 
 use crate::cast::uuid_text;
 use crate::hex::put_hex;
 use crate::parse::{self, Statement};
+use crate::pg_catalog::sequences::{default_of, generation};
 use crate::system_tables::partitions;
 use crate::types::{self, UUID};
 use crate::views;
-use crate::visible::Visible;
+use crate::visible::{SeenSequence, Visible};
 
 #[cfg(test)]
 mod tests;
@@ -45,6 +47,8 @@ pub(crate) fn beyond_postgres(table: &Table) -> Option<String> {
     let of_column = columns.iter().find_map(|column| {
         let what = match column {
             column if column.id_key.is_some() => "is an ID key".to_owned(),
+            // Of it alone pg_dump says ALTER TABLE ... ADD GENERATED.
+            column if column.identity.is_some() => "is an identity column".to_owned(),
             column if column.merge.is_some() => "has a merge operator".to_owned(),
             column if column.has_labels() => "has labels".to_owned(),
             column if !is_of_postgres(&column.data_type) => {
@@ -98,7 +102,7 @@ fn create_table(visible: &Visible, table: &Table) -> Result<String> {
 fn column_text(visible: &Visible, table: &Table, column: &Column, in_key: bool) -> String {
     let mut words = vec![identifier(&column.name)];
     match column.id_key {
-        None => words.push(declared_type(column)),
+        None => words.push(numbered_type(visible, table, column)),
         Some(_) if table.owns(column) => words.push("IDKEY".to_owned()),
         Some(id_key) => {
             let owner = visible.by_id(id_key.owner);
@@ -127,10 +131,85 @@ fn column_text(visible: &Visible, table: &Table, column: &Column, in_key: bool) 
     if let Some(comment) = &column.comment {
         words.push(format!("COMMENT {}", text(comment)));
     }
-    if let ColumnDefault::Expression(default) = &column.default {
+    if is_serial(visible, table, column) {
+        return words.join(" ");
+    }
+    if let Some(default) = default_of(visible, column) {
         words.push(format!("DEFAULT {default}"));
     }
     words.join(" ")
+}
+
+/// A column's type, with how it numbers itself: SERIAL, or the clause of an identity column.
+fn numbered_type(visible: &Visible, table: &Table, column: &Column) -> String {
+    if is_serial(visible, table, column) {
+        let name = match column.data_type {
+            DataType::Int16 => "SMALLSERIAL",
+            DataType::Int32 => "SERIAL",
+            _ => "BIGSERIAL",
+        };
+        return name.to_owned();
+    }
+    let declared = declared_type(column);
+    let Some(kind) = column.identity else {
+        return declared;
+    };
+    let id = column.default.sequence();
+    let options = id.and_then(|id| visible.sequence(id));
+    let options = options.map_or_else(String::new, |seen| sequence_options(&seen.sequence));
+    let generated = generation(kind);
+    format!("{declared} GENERATED {generated} AS IDENTITY{options}")
+}
+
+/// Whether a column's default is all that SERIAL says: the next number of a sequence of its own,
+/// which has the column's type and no options.
+fn is_serial(visible: &Visible, table: &Table, column: &Column) -> bool {
+    let id = column
+        .default
+        .sequence()
+        .filter(|_| column.identity.is_none());
+    let Some(SeenSequence { sequence, .. }) = id.and_then(|id| visible.sequence(id)) else {
+        return false;
+    };
+    let owner = SequenceOwner {
+        table: table.id,
+        column: column.id,
+    };
+    !column.nullable
+        && sequence.owner == Some(owner)
+        && sequence.data_type == column.data_type
+        && sequence_options(&sequence).is_empty()
+}
+
+/// The options of a sequence that are not what they are by themselves, in parentheses.
+fn sequence_options(sequence: &Sequence) -> String {
+    let (least, greatest) = Sequence::bounds_of(&sequence.data_type);
+    let (min, max) = match sequence.increment >= 0 {
+        true => (1, greatest),
+        false => (least, -1),
+    };
+    let first = if sequence.increment >= 0 {
+        sequence.min
+    } else {
+        sequence.max
+    };
+    let mut options = Vec::new();
+    let mut say = |is_said: bool, text: String| {
+        if is_said {
+            options.push(text);
+        }
+    };
+    let start = sequence.start;
+    say(start != first, format!("START WITH {start}"));
+    let increment = sequence.increment;
+    say(increment != 1, format!("INCREMENT BY {increment}"));
+    say(sequence.min != min, format!("MINVALUE {}", sequence.min));
+    say(sequence.max != max, format!("MAXVALUE {}", sequence.max));
+    say(sequence.cycle, "CYCLE".to_owned());
+    match options.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", options.join(" ")),
+    }
 }
 
 fn options(table: &Table) -> Vec<String> {

@@ -9,6 +9,7 @@
 //!   moved    SET of the key, where it is all -> deletes of the keys found, rows of the new ones
 //!   sink     one batch a statement, or the transaction's buffer
 //!   returning  what is told of rows, once they are kept: as they are written, or as found
+//!   values_query  rows of VALUES that only a query can give
 //!   places   constants that are no values    -> where they stand in the text
 //! ```
 
@@ -20,3 +21,4 @@ pub(crate) mod moved;
 mod places;
 pub(crate) mod returning;
 pub(crate) mod sink;
+mod values_query;

@@ -28,7 +28,7 @@ use datafusion::catalog::{MemTable, MemoryCatalogProviderList, SchemaProvider, T
 use datafusion::error::Result as DataFusionResult;
 use futures::FutureExt;
 use lazybase_model::access::{Privilege, RoleId};
-use lazybase_model::{Error, Result, Table};
+use lazybase_model::{Error, Result, Table, TableId};
 
 use crate::access::{Gate, name_of};
 use crate::error::{from_datafusion, into_datafusion};
@@ -136,6 +136,11 @@ impl InformationSchema {
         if let Some(rows) = described::of_roles(name, &self.gate) {
             return Ok(rows);
         }
+        if name == "sequences" {
+            let (access, rights) = (self.gate.access(), self.gate.rights());
+            let sees = |of: TableId| access.may_anything(rights, of);
+            return Ok(pg_catalog::sequences::of_standard(&self.visible, sees));
+        }
         let mut tables = self.visible.tables();
         if name != "columns" {
             tables.retain(|table| self.gate.sees(table));
@@ -146,7 +151,7 @@ impl InformationSchema {
         tables.retain(|table| self.gate.sees(table));
         let columns = tables
             .iter()
-            .map(|table| described::columns_of_table(table));
+            .map(|table| described::columns_of_table(&self.visible, table));
         let mut rows: Vec<Row> = columns.flatten().collect();
         for (schema, provider) in &self.system {
             for table in provider.table_names() {

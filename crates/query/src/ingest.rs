@@ -132,14 +132,18 @@ pub(crate) async fn ingest(
         numbered: sink.is_numbered(),
     };
     // Columns that don't fit are told before anything is sent, and also where no row is.
-    target.changes(&RecordBatch::new_empty(Arc::clone(schema)), 1, into.op)?;
+    let numbers = session.numbers();
+    let none = RecordBatch::new_empty(Arc::clone(schema));
+    let defaults = target.defaults(&none, into.op, &numbers).await?;
+    target.changes(&none, 1, into.op, &defaults)?;
     let mut written = 0_u64;
     while let Some(batch) = rows.next().await {
         let batch = batch?;
         for piece in pieces(&batch) {
             let piece = for_sink(piece, &sink)?;
             let first_row = written + 1;
-            let changes = target.changes(&piece, first_row, into.op)?;
+            let defaults = target.defaults(&piece, into.op, &numbers).await?;
+            let changes = target.changes(&piece, first_row, into.op, &defaults)?;
             let instance = session.instance();
             Box::pin(check_numbers(instance, &table, &changes, first_row)).await?;
             sink.append_keyed(&table, changes).await?;

@@ -54,6 +54,7 @@ mod repeated_groups;
 pub(crate) mod roles;
 mod row_lookups;
 mod rows;
+pub(crate) mod sequences;
 mod series;
 mod signs;
 mod split_tables;
@@ -84,6 +85,7 @@ pub(crate) use postgres::{array_of_text, formats};
 pub(crate) use roles::AccessStatement;
 pub use roles::redacted;
 pub(crate) use rows::list as list_of_rows;
+pub(crate) use sequences::{Bound, Numbered, OwnedBy, Restart, SequenceOptions, SequenceStatement};
 pub(crate) use temporary_names::may_name_schema;
 pub(crate) use view::CreateView;
 pub(crate) use words::serializable;
@@ -127,7 +129,11 @@ pub(crate) enum Statement {
     Truncate {
         names: Vec<String>,
         if_exists: bool,
+        /// Whether the sequences of their columns begin again.
+        restart: bool,
     },
+    /// Of sequences.
+    Sequence(Box<SequenceStatement>),
     Insert(Box<Insert>),
     Update(Box<Update>),
     Delete(Box<Delete>),
@@ -242,6 +248,7 @@ impl Statement {
                 | Statement::CreateView(_)
                 | Statement::DropView { .. }
                 | Statement::Truncate { .. }
+                | Statement::Sequence(_)
         )
     }
 
@@ -305,7 +312,7 @@ pub(crate) struct Unbound {
     pub(crate) extras: Extras,
 }
 
-/// What sqlparser does not read of a CREATE TABLE, an ALTER TABLE, or a COPY.
+/// What sqlparser does not read of a CREATE TABLE, an ALTER TABLE, a COPY, or an INSERT.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Extras {
     /// UNLOGGED.
@@ -318,6 +325,10 @@ pub(crate) struct Extras {
     storage: Vec<(String, ColumnStorage)>,
     /// WHERE of a COPY FROM.
     condition: Option<Box<ast::Expr>>,
+    /// Identity columns of a table.
+    identities: Vec<Numbered>,
+    /// OVERRIDING SYSTEM VALUE of an INSERT.
+    overriding: bool,
     /// The parameters that are cast where they stand, as they were written.
     pub(crate) casts: Vec<(usize, ast::DataType)>,
 }
@@ -348,10 +359,12 @@ pub(crate) fn with_extras(tree: ast::Statement, extras: Extras) -> Result<Statem
             create.unlogged = extras.unlogged;
             create.without_rows = extras.without_rows;
             create.set_storage(&extras.storage)?;
+            create.set_identities(extras.identities)?;
         }
         Statement::CreateView(view) => view.without_rows = extras.without_rows,
         Statement::AlterTable(alter) => alter.set_storage(&extras.storage)?,
         Statement::CopyFrom { condition, .. } => *condition = extras.condition,
+        Statement::Insert(insert) => insert.overriding = extras.overriding,
         _ => {}
     }
     Ok(statement)
@@ -477,6 +490,8 @@ fn read_tokens(
         storage: storage::take(&mut tokens)?,
         without_rows: with_data::take(&mut tokens),
         condition: copy_condition::take(dialect, sql, &mut tokens)?,
+        identities: sequences::take_identities(&mut tokens)?,
+        overriding: sequences::take_overriding(&mut tokens)?,
     };
     postgres::tokens(&mut tokens);
     repeated_groups::tokens(&mut tokens);
@@ -517,6 +532,9 @@ fn read_tokens(
 fn by_tokens(dialect: &dyn Dialect, tokens: &[TokenWithSpan]) -> Result<Option<Statement>> {
     if let Some(access) = roles::statement(tokens)? {
         return Ok(Some(Statement::Access(Box::new(access))));
+    }
+    if let Some(statement) = sequences::statement(tokens)? {
+        return Ok(Some(statement));
     }
     match partitions::alter(dialect, tokens)? {
         None => words::statement(tokens),

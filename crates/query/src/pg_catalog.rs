@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Reads the tables that a statement sees; writes nothing. Invariant PGC-1: what LazyBase does not
-//! have (sequences, triggers, policies, ...) is a table without rows, never a made-up row.
+//! have (triggers, policies, ...) is a table without rows, never a made-up row.
 
 use std::sync::Arc;
 
@@ -24,11 +24,13 @@ use crate::activity::Activities;
 use crate::advisory::SpanLocks;
 use crate::cursors::Cursors;
 use crate::named_statements::NamedStatements;
+use crate::sequences::Numbers;
 use crate::settings::Settings;
 use crate::visible::Visible;
 
-pub(crate) use described::{key_name, oid_of};
+pub(crate) use described::{key_name, oid_of, schema_and_name};
 pub(crate) use privileges::{DATABASE, role_oid};
+pub(crate) use sequences::oid_of_sequence;
 
 pub(crate) mod by_name;
 mod counted;
@@ -39,11 +41,13 @@ mod facts;
 mod fixed;
 pub(crate) mod functions;
 pub(crate) mod keywords;
+mod looked_up;
 pub(crate) mod or_empty;
 mod order;
 mod privileges;
 pub(crate) mod rewrite;
 mod select_list;
+pub(crate) mod sequences;
 mod shown;
 pub(crate) mod system;
 #[cfg(test)]
@@ -117,6 +121,7 @@ fn columns(name: &str) -> Option<&'static str> {
         .iter()
         .chain(&fixed::COLUMNS)
         .chain(&privileges::COLUMNS)
+        .chain(&sequences::COLUMNS)
         .chain(&shown::COLUMNS)
         .chain(&fixed::EMPTY)
         .chain(&zones::COLUMNS)
@@ -148,6 +153,7 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
         .iter()
         .chain(&fixed::COLUMNS)
         .chain(&privileges::COLUMNS)
+        .chain(&sequences::COLUMNS)
         .chain(&shown::COLUMNS)
         .chain(&fixed::EMPTY)
         .chain(&zones::COLUMNS)
@@ -172,6 +178,8 @@ pub(crate) struct Seen {
     pub(crate) cursors: Arc<Cursors>,
     pub(crate) named: Arc<NamedStatements>,
     pub(crate) locks: Arc<SpanLocks>,
+    /// What knows how far sequences have come.
+    pub(crate) numbers: Option<Numbers>,
     /// When the statement began, in microseconds since 1970.
     pub(crate) now_micros: i64,
 }
@@ -209,6 +217,10 @@ pub(crate) fn rows(name: &str, seen: &Seen) -> Result<Option<RecordBatch>> {
     if let Some(columns) = found(&described::COLUMNS) {
         let rows = described::rows(name, visible, access);
         return batch(columns, numbered(name, columns, rows)).map(Some);
+    }
+    if let Some(columns) = found(&sequences::COLUMNS) {
+        let rows = sequences::rows(name, visible, access, seen.numbers.as_ref());
+        return batch(columns, rows).map(Some);
     }
     if let Some(columns) = found(&counted::COLUMNS) {
         return batch(columns, counted::rows(name, visible)).map(Some);

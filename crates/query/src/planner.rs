@@ -138,6 +138,7 @@ use crate::pg_catalog::expanded::Expanded;
 use crate::pg_catalog::functions;
 use crate::pg_catalog::keywords;
 use crate::pg_catalog::or_empty::OrEmpty;
+use crate::sequences;
 use crate::settings::Settings;
 use crate::walk::visit_expressions_mut;
 
@@ -386,6 +387,7 @@ pub(crate) fn rewritten(mut statement: Statement) -> PlannerStatement {
     exists_values::rewrite(&mut statement);
     lists_of_rows(&mut statement);
     repeated_names::mark(&mut statement);
+    sequences::functions::tell_apart(&mut statement);
     moment_calls::rewrite(&mut statement);
     row_fields::rewrite(&mut statement);
     recursive_terms::rewrite(&mut statement);

@@ -37,6 +37,7 @@ use crate::named_statements::NamedStatements;
 use crate::observe::{self, Watch};
 use crate::parse::{self, Parsed, Statement};
 use crate::prepared::{Prepared, refuse_parameters};
+use crate::sequences::{self, LastNumbers};
 use crate::settings::{Asked, Settings};
 use crate::split::{one_statement, split_script};
 use crate::temporary::Temporary;
@@ -104,6 +105,8 @@ pub(crate) struct Shared {
     pub(crate) named: Arc<NamedStatements>,
     /// What it has locked, together with its branches.
     pub(crate) locks: Arc<SessionLocks>,
+    /// The numbers that it took last, together with its branches.
+    pub(crate) last_numbers: Arc<LastNumbers>,
 }
 
 /// What a session remembers.
@@ -471,7 +474,12 @@ async fn perform(
         } => ddl::drop(session, &names, if_exists, cascade).await,
         Statement::CreateView(view) => views::create(session, *view).await,
         Statement::DropView { names, if_exists } => views::drop(session, &names, if_exists).await,
-        Statement::Truncate { names, if_exists } => ddl::truncate(session, &names, if_exists).await,
+        Statement::Truncate {
+            names,
+            if_exists,
+            restart,
+        } => ddl::truncate(session, &names, if_exists, restart).await,
+        Statement::Sequence(statement) => sequences::statements::run(session, *statement).await,
         Statement::Insert(insert) => dml::insert::insert(session, *insert, clauses, sql).await,
         Statement::Update(update) => dml::change::update(session, *update, sql).await,
         Statement::Delete(delete) => dml::change::delete(session, *delete, sql).await,

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::sql::sqlparser::tokenizer::Span;
-use lazybase_model::{Column, ColumnDefault, Error, Result, Table};
+use lazybase_model::{Column, Error, Result, Table};
 
 use crate::answer::AnswerStream;
 use crate::definition;
 use crate::error::{from_arrow, unknown_system_table};
 use crate::notice::Notice;
 use crate::parse::{SCHEMA, SYSTEM_SCHEMA, Statement};
+use crate::pg_catalog::sequences;
 use crate::session::{Shared, State};
 use crate::settings::listed::Listed;
 use crate::settings::{self, READ_ONLY};
@@ -21,6 +22,7 @@ use crate::text_places::at_span;
 use crate::told::Told;
 use crate::transaction::Transaction;
 use crate::types;
+use crate::visible::Visible;
 
 /// Does a statement of this kind.
 pub(crate) fn local(session: &Arc<Shared>, statement: Statement) -> Result<AnswerStream> {
@@ -307,7 +309,21 @@ fn describe(session: &Arc<Shared>, name: &str) -> Result<AnswerStream> {
         .or_else(|error| session.visible().view(name).ok_or(error))?;
     session.gate_now().look(&table)?;
     let columns = &table.columns[..table.visible_columns()];
-    columns_answer(columns, &table.key_indices(), table.view_of.is_some())
+    // Nobody writes to a view: what its table says there is for new rows.
+    let visible = session.visible();
+    let defaults = columns.iter().map(|column| match table.view_of {
+        None => default_text(&visible, column),
+        Some(_) => None,
+    });
+    columns_answer(columns, &table.key_indices(), defaults.collect())
+}
+
+/// What a column gets where a row gives it no value.
+fn default_text(visible: &Visible, column: &Column) -> Option<String> {
+    let identity = column.identity;
+    let generated =
+        identity.map(|kind| format!("GENERATED {} AS IDENTITY", sequences::generation(kind)));
+    generated.or_else(|| sequences::default_of(visible, column))
 }
 
 /// The columns of a system table.
@@ -331,11 +347,15 @@ fn describe_system(session: &Arc<Shared>, schema: &str, name: &str) -> Result<An
     })?;
     let column = |field: &Arc<Field>| Column::new(field.name(), field.data_type().clone());
     let columns: Vec<Column> = rows.schema().fields().iter().map(column).collect();
-    columns_answer(&columns, &[], false)
+    columns_answer(&columns, &[], vec![None; columns.len()])
 }
 
 /// Columns as DESCRIBE shows them, with the positions of the key among them.
-fn columns_answer(columns: &[Column], key: &[usize], of_view: bool) -> Result<AnswerStream> {
+fn columns_answer(
+    columns: &[Column],
+    key: &[usize],
+    defaults: Vec<Option<String>>,
+) -> Result<AnswerStream> {
     let place = |at: usize| key.iter().position(|index| *index == at);
     answer(
         vec![
@@ -361,14 +381,7 @@ fn columns_answer(columns: &[Column], key: &[usize], of_view: bool) -> Result<An
                     (0..columns.len()).map(|at| place(at).map(|place| (place + 1).to_string()));
                 texts(places.collect())
             }),
-            ("default", {
-                // Nobody writes to a view: what its table says there is for new rows.
-                let defaults = columns.iter().map(|column| match &column.default {
-                    ColumnDefault::Expression(text) if !of_view => Some(text.clone()),
-                    _ => None,
-                });
-                texts(defaults.collect())
-            }),
+            ("default", texts(defaults)),
             (
                 "comment",
                 texts(columns.iter().map(|c| c.comment.clone()).collect()),

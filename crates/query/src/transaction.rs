@@ -299,6 +299,9 @@ impl Buffer {
             TableChange::Create(_)
             | TableChange::CreateView(_)
             | TableChange::DropView(_)
+            | TableChange::CreateSequence(_)
+            | TableChange::AlterSequence(_)
+            | TableChange::DropSequence(_)
             | TableChange::Access(_) => {}
             TableChange::Alter { after, .. } => {
                 let layout = RowLayout::primary(after)?;

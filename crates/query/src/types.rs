@@ -279,9 +279,7 @@ pub(crate) fn not_kept(name: &str) -> Error {
         }
         upper if upper.starts_with("INTERVAL") => "write INTERVAL, without fields",
         upper if upper.starts_with("TIME") => "use TIME, or TIMESTAMP WITH TIME ZONE",
-        "SERIAL" | "BIGSERIAL" | "SMALLSERIAL" => {
-            "use BIGINT and give the numbers, or UUID with DEFAULT uuid()"
-        }
+        "SERIAL" | "BIGSERIAL" | "SMALLSERIAL" => "a new table's column may be of that type alone",
         upper if upper.starts_with("ENUM") => "use TEXT",
         "MONEY" => "use DECIMAL(19, 2)",
         _ if OF_POSTGRES.contains(&word) => "use TEXT, or a column for each of its parts",

@@ -14,10 +14,15 @@ use std::sync::Arc;
 use lazybase_engine::manifest::{Ddl, KeyRange, Manifest, VersionStep};
 use lazybase_engine::read::OwnTable;
 use lazybase_model::access::{Access, AccessChange};
-use lazybase_model::{Error, PartitionChange, Result, Table, TableId};
+use lazybase_model::{Error, PartitionChange, Result, Sequence, Table, TableId};
 
 use crate::error::unknown_table;
+use crate::sequences::own::OwnSequence;
 use crate::temporary::{self, Temporary};
+
+mod sequences;
+
+pub(crate) use sequences::SeenSequence;
 
 /// What DDL does to one table.
 #[derive(Debug, Clone)]
@@ -42,6 +47,10 @@ pub(crate) enum TableChange {
     DropView(Arc<Table>),
     /// Who may do what.
     Access(AccessChange),
+    CreateSequence(Arc<OwnSequence>),
+    /// It goes on under another definition, or from elsewhere.
+    AlterSequence(Arc<OwnSequence>),
+    DropSequence(Arc<Sequence>),
 }
 
 impl TableChange {
@@ -77,6 +86,17 @@ impl TableChange {
             TableChange::Access(change) => Ddl::Access {
                 change: change.clone(),
             },
+            TableChange::CreateSequence(own) => Ddl::CreateSequence {
+                sequence: own.sequence.clone(),
+                counter: own.counter().unwrap_or(own.sequence.begin()),
+            },
+            TableChange::AlterSequence(own) => Ddl::AlterSequence {
+                sequence: own.sequence.clone(),
+                counter: own.counter(),
+            },
+            TableChange::DropSequence(sequence) => Ddl::DropSequence {
+                sequence: sequence.id,
+            },
         }
     }
 }
@@ -102,6 +122,9 @@ impl TableChanges {
             | TableChange::Partition { .. }
             | TableChange::CreateView(_)
             | TableChange::Access(_) => {}
+            TableChange::CreateSequence(_)
+            | TableChange::AlterSequence(_)
+            | TableChange::DropSequence(_) => return self.push_sequence(change),
             TableChange::DropView(view) => {
                 let before = self.0.len();
                 self.0.retain(
@@ -123,6 +146,7 @@ impl TableChanges {
                 });
                 if was_made {
                     self.forget_access(table.id);
+                    self.drop_owned(table.id);
                     return;
                 }
             }
@@ -276,9 +300,11 @@ impl Visible {
         tables.find(|table| table.name == name && !self.is_temporary(table.id))
     }
 
-    /// Whether a table that is no temporary one, or a secondary view, has a name.
+    /// Whether a table or a sequence that is no temporary one, or a secondary view, has a name.
     pub(crate) fn is_taken(&self, name: &str) -> bool {
-        self.in_public(name).is_some() || self.views().iter().any(|view| view.name == name)
+        self.in_public(name).is_some()
+            || self.views().iter().any(|view| view.name == name)
+            || self.has_sequence_named(name)
     }
 
     /// The names of the session's temporary tables.

@@ -25,6 +25,7 @@ impl Coordinator {
             reserved = Some(Reserved {
                 block,
                 set_in: state.set_in,
+                before: state.counter,
             });
             Ok(Edit::ReserveNumbers {
                 sequence,

@@ -46,6 +46,14 @@ impl Instance {
         }
     }
 
+    /// Where a sequence stands, as far as numbers were given out.
+    ///
+    /// # Errors
+    /// `NotFound` (42P01) when the sequence is gone.
+    pub fn sequence_counter(&self, sequence: SequenceId) -> Result<Counter> {
+        self.shared.sequences.counter(&self.manifest(), sequence)
+    }
+
     /// Has a sequence go on from elsewhere: behind a number that counts as given out, or with one
     /// that does not.
     ///

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use lazybase_model::access::{Access, Object, Privilege, Rights, RoleId};
 use lazybase_model::label::Authorizations;
-use lazybase_model::{Column, ColumnId, Error, LabelRole, Result, Table, TableId};
+use lazybase_model::{Column, ColumnId, Error, LabelRole, Result, Sequence, Table, TableId};
 
 use crate::labels::Sight;
 
@@ -213,6 +213,34 @@ impl Gate {
         }
     }
 
+    /// Whether a sequence is the session's own: one of a column is whose the table is.
+    pub(crate) fn own_sequence(&self, sequence: &Sequence) -> Result<()> {
+        match self.owns(object_of(sequence)) {
+            true => Ok(()),
+            false => Err(denied(format!("you must own sequence {:?}", sequence.name))
+                .with_hint("the owner of its table, its own, or a superuser may do this")),
+        }
+    }
+
+    /// Whether numbers of a sequence may be taken: of a column's by whoever may insert rows into
+    /// its table, or a part of them.
+    pub(crate) fn take_numbers(&self, sequence: &Sequence) -> Result<()> {
+        let object = object_of(sequence);
+        let may_insert = sequence.owner.is_some()
+            && self
+                .access
+                .may_some(&self.rights, Privilege::Insert, object);
+        match may_insert || self.owns(object) {
+            true => Ok(()),
+            false => Err(denied(format!(
+                "permission denied for sequence {:?}",
+                sequence.name
+            ))
+            .with_detail("INSERT on the table that it is of is needed, or to own it")
+            .with_hint("ALTER SEQUENCE ... OWNED BY has it follow a table's column")),
+        }
+    }
+
     pub(crate) fn owns(&self, table: TableId) -> bool {
         self.access.owns(&self.rights, table)
     }
@@ -276,6 +304,12 @@ impl Gate {
             .with_detail(format!("{name} on it is needed{whose}"))
             .with_hint("its owner or a superuser can GRANT it")
     }
+}
+
+/// Whose rights count for a sequence: those of the table that it is of, or its own.
+fn object_of(sequence: &Sequence) -> TableId {
+    let owner = sequence.owner.map(|owner| owner.table);
+    owner.unwrap_or(sequence.id.as_object())
 }
 
 fn of(table: &Table) -> String {

@@ -128,7 +128,9 @@ impl Condition {
     fn column(&self, at: usize, batch: &RecordBatch) -> Result<ArrayRef> {
         let (table, rows) = (self.table.as_ref(), batch.num_rows());
         let column = &table.columns[at];
-        if column.id_key.is_some() {
+        // What is known later is not asked for.
+        let is_numbered = column.default.sequence().is_some() && !self.given.contains(&at);
+        if column.id_key.is_some() || is_numbered {
             return Ok(new_null_array(&column.data_type, rows));
         }
         match self.given.iter().position(|given| *given == at) {

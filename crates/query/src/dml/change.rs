@@ -19,7 +19,7 @@ use futures::stream::StreamExt;
 use lazybase_engine::read::HiddenColumn;
 use lazybase_engine::stages::remap::MentionedKeys;
 use lazybase_model::access::Privilege;
-use lazybase_model::{Error, Result, Table};
+use lazybase_model::{Error, IdentityKind, Result, Table};
 
 use super::defaults::{Defaults, is_default};
 use super::insert::{column, has_subquery, id_is_given_out, key_is_set};
@@ -42,6 +42,8 @@ use crate::parse::{
     ChangedRows, Delete, Statement as Ours, Update, folded, parse_template, unsupported,
 };
 use crate::read::{self, Opened};
+use crate::sequences::called::takes_numbers;
+use crate::sequences::columns::numbered_always;
 use crate::session::{Shared, Target, ours};
 use crate::temporary::own_name;
 use crate::walk::{visit, visit_expressions};
@@ -75,7 +77,11 @@ pub(crate) async fn update(
         if reads && !read_modify_write {
             return Err(reads_stored(&name));
         }
-        needs_query |= reads || has_subquery(&value);
+        if table.columns[at].identity == Some(IdentityKind::Always) && !is_default(&value) {
+            return Err(numbered_always(&name));
+        }
+        // Only a query can wait for numbers.
+        needs_query |= reads || has_subquery(&value) || takes_numbers(&value);
         set.push((at, value));
     }
     let exprs = set
@@ -98,7 +104,11 @@ pub(crate) async fn update(
         Some(keys) => {
             let rows = keys.encoded.len() as u64;
             let new = looked_up(update.rows.selection.as_ref());
-            let (keys, values, mentioned) = blind_values(session, &table, &keys, &new, &set)?;
+            let defaults = Defaults::of(&table)?;
+            let wanted = defaulted(&set).map(|at| (at, keys.encoded.len()));
+            defaults.take(&session.numbers(), wanted.collect()).await?;
+            let made = (&defaults, &set[..]);
+            let (keys, values, mentioned) = blind_values(session, &table, &keys, &new, made)?;
             check_set(session, &table, &values).await?;
             sink.update(&table, &keys, &values, &generated, mentioned)
                 .await?;
@@ -341,17 +351,22 @@ fn generated_columns(session: &Shared, table: &Table, set: &[(usize, Expr)]) -> 
 /// Columns with their new values, one a row.
 type Set = Vec<(usize, ArrayRef)>;
 
+/// The columns that are set to their defaults.
+fn defaulted(set: &[(usize, Expr)]) -> impl Iterator<Item = usize> {
+    let defaulted = set.iter().filter(|(_, expr)| is_default(expr));
+    defaulted.map(|(at, _)| *at)
+}
+
 /// New values for rows that are not read: constants, and expressions of no column.
 fn blind_values(
     session: &Arc<Shared>,
     table: &Table,
     named: &NamedKeys,
     new: &HashSet<i64>,
-    set: &[(usize, Expr)],
+    (defaults, set): (&Defaults, &[(usize, Expr)]),
 ) -> Result<(Vec<ArrayRef>, Set, Vec<MentionedKeys>)> {
     let rows = named.encoded.len();
     let constants = session.constants();
-    let defaults = Defaults::of(table)?;
     let visible = session.visible();
     let mut keys = Keys::new(&visible, &constants);
     let values: Result<Set> = set
@@ -607,7 +622,7 @@ async fn update_found(
     let columns: Vec<usize> = set.iter().map(|(at, _)| *at).collect();
     let asked = exprs.cloned().collect();
     let (opened, mut told) = found.open(session, asked, &columns, sql).await?;
-    let visible = session.visible();
+    let (visible, numbers) = (session.visible(), session.numbers());
     let mut rows = 0_u64;
     let key = table.key_indices();
     // Of such a table the key alone can be set.
@@ -624,6 +639,8 @@ async fn update_found(
         if batch.num_rows() == 0 {
             continue;
         }
+        let wanted = defaulted(set).map(|at| (at, batch.num_rows())).collect();
+        defaults.take(&numbers, wanted).await?;
         let keys = stored_keys(table, &batch.columns()[..key_columns], rows + 1)?;
         let mut answered = batch.columns()[key_columns..].iter();
         let mut values = Vec::with_capacity(set.len());

@@ -1,14 +1,19 @@
 //! Defaults: evaluated when a change is accepted, never when it is read.
 
-use arrow::array::{ArrayRef, new_null_array};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int64Array, new_null_array};
 use datafusion::sql::sqlparser::ast::Expr;
-use lazybase_model::{ColumnDefault, Error, Result, Table};
+use lazybase_model::{ColumnDefault, Error, Result, SequenceId, Table};
+use parking_lot::Mutex;
 
 use crate::cast::{place, to_column};
 use crate::changes::repeated;
 use crate::context::Constants;
 use crate::error::from_parser;
 use crate::literal::{Literal, to_array};
+use crate::sequences::Numbers;
 use crate::text_places::of_template;
 
 /// The expression that a text is.
@@ -28,22 +33,53 @@ pub(crate) fn parse_expression(text: &str) -> Result<Expr> {
     }
 }
 
+/// The default of one column.
+#[derive(Debug)]
+enum Made {
+    Null,
+    By(Expr),
+    Next(SequenceId),
+}
+
 /// The defaults of a table's columns, by position.
 #[derive(Debug)]
 pub(crate) struct Defaults {
-    columns: Vec<Option<Expr>>,
+    columns: Vec<Made>,
+    /// Numbers that were taken for rows to come, by the columns that they are for.
+    numbers: Mutex<BTreeMap<usize, VecDeque<i64>>>,
 }
 
 impl Defaults {
     /// The defaults of a table.
     pub(crate) fn of(table: &Table) -> Result<Defaults> {
         let columns = table.columns.iter().map(|column| match &column.default {
-            ColumnDefault::Null => Ok(None),
-            ColumnDefault::Expression(text) => parse_expression(text).map(Some),
+            ColumnDefault::Null => Ok(Made::Null),
+            ColumnDefault::Expression(text) => parse_expression(text).map(Made::By),
+            ColumnDefault::Next(sequence) => Ok(Made::Next(*sequence)),
         });
         Ok(Defaults {
             columns: columns.collect::<Result<_>>()?,
+            numbers: Mutex::default(),
         })
+    }
+
+    /// Takes the numbers that columns need for so many rows each, where those are their defaults:
+    /// [`Defaults::values`] can't wait for them.
+    ///
+    /// # Errors
+    /// As [`Numbers::next`].
+    pub(crate) async fn take(&self, numbers: &Numbers, wanted: Vec<(usize, usize)>) -> Result<()> {
+        for (column, rows) in wanted {
+            let Made::Next(sequence) = &self.columns[column] else {
+                continue;
+            };
+            if rows > 0 {
+                let taken = numbers.next(*sequence, rows).await?;
+                let mut stock = self.numbers.lock();
+                stock.entry(column).or_default().extend(taken);
+            }
+        }
+        Ok(())
     }
 
     /// The default of a column for `rows` rows: another value for each where it is volatile.
@@ -57,12 +93,26 @@ impl Defaults {
     ) -> Result<ArrayRef> {
         let place = place(table, column, first_row);
         match &self.columns[column] {
-            None => Ok(new_null_array(place.data_type(), rows)),
-            Some(expr) => match Literal::of(expr) {
+            Made::Null => Ok(new_null_array(place.data_type(), rows)),
+            Made::Next(_) => to_column(&self.taken(column, rows)?, &place),
+            Made::By(expr) => match Literal::of(expr) {
                 Some(literal) => repeated(&to_array(&[literal], &place)?, rows),
                 None => to_column(&constants.context().constant(expr, rows)?, &place),
             },
         }
+    }
+
+    /// Numbers that were taken for a column.
+    fn taken(&self, column: usize, rows: usize) -> Result<ArrayRef> {
+        let mut stock = self.numbers.lock();
+        let stock = stock.entry(column).or_default();
+        if stock.len() < rows {
+            return Err(Error::internal(
+                "rows are made that nobody took numbers for",
+            ));
+        }
+        let numbers: Int64Array = stock.drain(..rows).map(Some).collect();
+        Ok(Arc::new(numbers))
     }
 
     /// Whether the database generates what a column gets: by what is written for it, or by its
@@ -73,9 +123,14 @@ impl Defaults {
         column: usize,
         written: Option<&Expr>,
     ) -> bool {
-        let written = written.filter(|written| !is_default(written));
-        let expr = written.or(self.columns[column].as_ref());
-        expr.is_some_and(|expr| constants.generates(expr))
+        match (
+            written.filter(|written| !is_default(written)),
+            &self.columns[column],
+        ) {
+            (Some(expr), _) | (None, Made::By(expr)) => constants.generates(expr),
+            (None, Made::Next(_)) => true,
+            (None, Made::Null) => false,
+        }
     }
 }
 

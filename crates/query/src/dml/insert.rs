@@ -20,9 +20,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::compute::concat;
 use datafusion::common::DFSchema;
-use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, Query, SelectItem, SetExpr, SetOperator, SetQuantifier, Statement,
-};
+use datafusion::sql::sqlparser::ast::{Expr, SetExpr, Statement};
 use futures::stream::{BoxStream, StreamExt};
 use lazybase_engine::change_batch::ChangeBatch;
 use lazybase_engine::stages::ingest::check_partitions;
@@ -34,6 +32,7 @@ use super::defaults::{Defaults, is_default};
 use super::places::at_cell;
 use super::returning::Returning;
 use super::sink::Sink;
+use super::values_query::{as_selects, name_apart, values_query};
 use crate::answer::AnswerStream;
 use crate::cast::{checked_cells, place, to_column};
 use crate::changes::{insert_or_set, insert_or_set_other, inserts};
@@ -43,12 +42,11 @@ use crate::error::{from_arrow, from_datafusion, nearest};
 use crate::id_keys::{Keys, check_numbers, own_ids};
 use crate::labels::Sight;
 use crate::literal::{Literal, to_array};
-use crate::parse::{
-    Insert, InsertSource, OnConflict, Statement as Ours, folded, parse, unsupported,
-};
-use crate::planner::marks::hide_value;
+use crate::parse::{Insert, InsertSource, OnConflict, folded, unsupported};
 use crate::read;
 use crate::scan::Shape;
+use crate::sequences::called::{self, takes_numbers};
+use crate::sequences::columns::check_given;
 use crate::session::{Shared, ours};
 use crate::walk::visit_expressions;
 
@@ -84,6 +82,10 @@ pub(crate) async fn insert(
         }
         _ => given,
     };
+    let check_numbered = |given: &[usize], rows: &[Vec<Expr>]| match insert.overriding {
+        true => Ok(()),
+        false => check_given(&table, given, rows),
+    };
     let mut sink = Sink::of(session);
     permit(session, &mut sink, &table, &given, &conflict)?;
     if let Some(items) = &insert.returning {
@@ -93,17 +95,10 @@ pub(crate) async fn insert(
     }
     let mut stamp = None;
     let rows = match insert.source {
-        InsertSource::Values(rows) if !rows.iter().flatten().any(has_subquery) => {
-            write_values(session, &table, &given, &rows, &conflict, &mut sink).await?
-        }
         InsertSource::Values(rows) => {
-            let query = values_query(rows)?;
-            let opened = read::open(session, query, clauses, sql).await?;
-            let rows = Rows {
-                batches: ours(opened.rows, sql),
-                generated: &opened.generated,
-            };
-            write_rows(session, &table, &given, rows, &conflict, &mut sink).await?
+            check_numbered(&given, &rows)?;
+            let asked = (clauses, sql);
+            insert_values(session, &table, &given, rows, &conflict, &mut sink, asked).await?
         }
         InsertSource::Query(mut query) => {
             if let SetExpr::Values(values) = query.body.as_mut() {
@@ -119,6 +114,7 @@ pub(crate) async fn insert(
                 false => &given[..],
             };
             check_arity(given, width)?;
+            check_numbered(given, &[])?;
             let rows = Rows {
                 batches: ours(opened.rows, sql),
                 generated: &opened.generated,
@@ -128,7 +124,11 @@ pub(crate) async fn insert(
             rows
         }
         InsertSource::Defaults => {
-            write_values(session, &table, &[], &[vec![]], &conflict, &mut sink).await?
+            let rows = Cells {
+                rows: &[vec![]],
+                taking: &[],
+            };
+            write_values(session, &table, &[], rows, &conflict, &mut sink).await?
         }
     };
     let returning = sink.returning.take();
@@ -139,6 +139,34 @@ pub(crate) async fn insert(
         None => AnswerStream::done(tag, rows),
     };
     Ok(answer.with_token(token).with_stamp(stamp))
+}
+
+/// Writes the rows of VALUES: as they stand, or those of a query that they are.
+async fn insert_values(
+    session: &Arc<Shared>,
+    table: &Arc<Table>,
+    given: &[usize],
+    mut rows: Vec<Vec<Expr>>,
+    conflict: &Conflict,
+    sink: &mut Sink,
+    (clauses, sql): (&Clauses, &str),
+) -> Result<u64> {
+    let (numbers, gate) = (session.numbers(), session.gate_now());
+    let taking = called::take(&numbers, &gate, &mut rows).await?;
+    let mut cells = rows.iter().flatten();
+    if !cells.any(|cell| has_subquery(cell) || takes_numbers(cell)) {
+        let cells = Cells {
+            rows: &rows,
+            taking: &taking,
+        };
+        return write_values(session, table, given, cells, conflict, sink).await;
+    }
+    let opened = read::open(session, values_query(rows)?, clauses, sql).await?;
+    let rows = Rows {
+        batches: ours(opened.rows, sql),
+        generated: &opened.generated,
+    };
+    write_rows(session, table, given, rows, conflict, sink).await
 }
 
 /// Asks whether the session may write such rows. A row that is met has its columns set, and tells
@@ -232,28 +260,6 @@ pub(crate) fn values_given(
         false => {
             check_arity(&given, width)?;
             Ok(given)
-        }
-    }
-}
-
-/// Names apart the columns of `SELECT x, x`: they go to the table by their places, but the
-/// planner wants each name once.
-fn name_apart(query: &mut Query) {
-    let SetExpr::Select(select) = query.body.as_mut() else {
-        return;
-    };
-    let mut seen: Vec<String> = Vec::new();
-    for (at, item) in select.projection.iter_mut().enumerate() {
-        if let SelectItem::UnnamedExpr(expr) = item {
-            let text = expr.to_string();
-            if seen.contains(&text) {
-                *item = SelectItem::ExprWithAlias {
-                    expr: expr.clone(),
-                    alias: Ident::with_quote('"', format!("{text} in place {at}")),
-                };
-            } else {
-                seen.push(text);
-            }
         }
     }
 }
@@ -403,45 +409,11 @@ pub(crate) fn has_subquery(expr: &Expr) -> bool {
     .is_break()
 }
 
-/// Rows of VALUES as a query, for those that hold subqueries.
-fn values_query(rows: Vec<Vec<Expr>>) -> Result<Statement> {
-    let mut query = one_row()?;
-    query.body = as_selects(rows)?;
-    Ok(Statement::Query(query))
-}
-
-/// `SELECT ... UNION ALL SELECT ...` of rows.
-fn as_selects(rows: impl IntoIterator<Item = Vec<Expr>>) -> Result<Box<SetExpr>> {
-    let template = one_row()?.body;
-    let selects = rows.into_iter().map(|row| {
-        let mut body = template.clone();
-        if let SetExpr::Select(select) = body.as_mut() {
-            let items = row.into_iter().enumerate().map(|(at, mut expr)| {
-                // Each goes to its column by itself, whatever the others are.
-                hide_value(&mut expr);
-                let alias = Ident::new(format!("column{at}"));
-                SelectItem::ExprWithAlias { expr, alias }
-            });
-            select.projection = items.collect();
-        }
-        body
-    });
-    let union = selects.reduce(|left, right| {
-        Box::new(SetExpr::SetOperation {
-            op: SetOperator::Union,
-            set_quantifier: SetQuantifier::All,
-            left,
-            right,
-        })
-    });
-    union.ok_or_else(|| Error::internal("VALUES has at least one row"))
-}
-
-fn one_row() -> Result<Box<Query>> {
-    match parse("SELECT 1")?.statement {
-        Ours::Query(query) => Ok(query),
-        _ => Err(Error::internal("SELECT is a query")),
-    }
+/// Rows of VALUES, and in which of their places numbers were taken for them.
+#[derive(Clone, Copy)]
+struct Cells<'r> {
+    rows: &'r [Vec<Expr>],
+    taking: &'r [bool],
 }
 
 /// Writes rows of constants and expressions.
@@ -449,20 +421,28 @@ async fn write_values(
     session: &Arc<Shared>,
     table: &Arc<Table>,
     given: &[usize],
-    rows: &[Vec<Expr>],
+    cells: Cells<'_>,
     conflict: &Conflict,
     sink: &mut Sink,
 ) -> Result<u64> {
-    let (constants, visible) = (session.constants(), session.visible());
-    let is_generated = |defaults: &Defaults, place: usize, at: usize| {
+    let Cells { rows, taking } = cells;
+    let (constants, defaults) = (session.constants(), Defaults::of(table)?);
+    let (visible, numbers) = (session.visible(), session.numbers());
+    let is_generated = |place: usize, at: usize| {
         let mut cells = rows.iter().map(|row| &row[place]);
-        cells.any(|cell| defaults.generate(&constants, at, Some(cell)))
+        let is_taken = taking.get(place).copied().unwrap_or(false);
+        is_taken || cells.any(|cell| defaults.generate(&constants, at, Some(cell)))
     };
-    let numbered = sink.is_numbered();
-    let maker = RowMaker::of(&constants, table, given, conflict, numbered, is_generated)?;
+    let (made, numbered) = ((&constants, &defaults), sink.is_numbered());
+    let maker = RowMaker::of(made, table, given, conflict, numbered, is_generated);
     let mut written = 0_u64;
     for chunk in rows.chunks(VALUES_ROWS) {
         let first_row = written + 1;
+        let wanted = maker.wanted(conflict, chunk.len(), |place| {
+            let cells = chunk.iter().map(|row| &row[place]);
+            cells.filter(|cell| is_default(cell)).count()
+        });
+        defaults.take(&numbers, wanted).await?;
         let keys = Keys::new(&visible, &constants);
         let returning = sink.returning.as_deref_mut();
         let changes = changes_of(&maker, keys, chunk, first_row, conflict, returning)
@@ -558,17 +538,18 @@ pub(crate) async fn write_rows(
     conflict: &Conflict,
     sink: &mut Sink,
 ) -> Result<u64> {
-    let constants = session.constants();
-    let is_generated =
-        |_: &Defaults, place: usize, _: usize| rows.generated.get(place).copied().unwrap_or(false);
-    let numbered = sink.is_numbered();
-    let maker = RowMaker::of(&constants, table, given, conflict, numbered, is_generated)?;
-    let visible = session.visible();
+    let (constants, defaults) = (session.constants(), Defaults::of(table)?);
+    let is_generated = |place: usize, _: usize| rows.generated.get(place).copied().unwrap_or(false);
+    let (made, numbered) = ((&constants, &defaults), sink.is_numbered());
+    let maker = RowMaker::of(made, table, given, conflict, numbered, is_generated);
+    let (visible, numbers) = (session.visible(), session.numbers());
     let mut written = 0_u64;
     while let Some(batch) = rows.batches.next().await {
         let batch = batch?;
         check_arity(given, batch.num_columns())?;
         let first_row = written + 1;
+        let wanted = maker.wanted(conflict, batch.num_rows(), |_| 0);
+        defaults.take(&numbers, wanted).await?;
         let mut keys = Keys::new(&visible, &constants);
         let columns: Result<Vec<ArrayRef>> = given
             .iter()
@@ -588,7 +569,7 @@ pub(crate) async fn write_rows(
 /// Makes whole rows, and changes of them.
 pub(crate) struct RowMaker<'m> {
     constants: &'m Constants,
-    defaults: Defaults,
+    defaults: &'m Defaults,
     table: &'m Table,
     /// The positions of the columns given.
     given: &'m [usize],
@@ -598,35 +579,49 @@ pub(crate) struct RowMaker<'m> {
 }
 
 impl<'m> RowMaker<'m> {
-    /// What makes rows of a table from the columns `given`. Of these `is_generated` says, by their
-    /// places among them and in the table, whether the database generates their values: it is asked
-    /// where a producer has `numbered` the batch.
-    ///
-    /// # Errors
-    /// `Invalid` for a default that can't be read.
+    /// What makes rows of a table from the columns `given`, the others from the defaults. Of these
+    /// `is_generated` says, by their places among them and in the table, whether the database
+    /// generates their values: it is asked where a producer has `numbered` the batch.
     pub(crate) fn of(
-        constants: &'m Constants,
+        (constants, defaults): (&'m Constants, &'m Defaults),
         table: &'m Table,
         given: &'m [usize],
         conflict: &Conflict,
         numbered: bool,
-        is_generated: impl Fn(&Defaults, usize, usize) -> bool,
-    ) -> Result<RowMaker<'m>> {
-        let defaults = Defaults::of(table)?;
+        is_generated: impl Fn(usize, usize) -> bool,
+    ) -> RowMaker<'m> {
         let generated = match numbered {
-            true => {
-                let is_generated = |place: usize, at: usize| is_generated(&defaults, place, at);
-                generated_columns(constants, &defaults, table, given, conflict, is_generated)
-            }
+            true => generated_columns(constants, defaults, table, given, conflict, is_generated),
             false => Vec::new(),
         };
-        Ok(RowMaker {
+        RowMaker {
             constants,
             defaults,
             table,
             given,
             generated,
-        })
+        }
+    }
+
+    /// For how many rows each column needs its default: those that are not given for all, those
+    /// given for as many as `defaulted` says by their places, those that ON CONFLICT sets so, too.
+    fn wanted(
+        &self,
+        conflict: &Conflict,
+        rows: usize,
+        defaulted: impl Fn(usize) -> usize,
+    ) -> Vec<(usize, usize)> {
+        let of_row = |at: usize| match self.given.iter().position(|given| *given == at) {
+            Some(place) => defaulted(place),
+            None => rows,
+        };
+        let all = (0..self.table.written_columns()).map(|at| (at, of_row(at)));
+        let mut wanted: Vec<(usize, usize)> = all.collect();
+        if let Conflict::SetOther(set) = conflict {
+            let set = set.iter().filter(|(_, expr)| is_default(expr));
+            wanted.extend(set.map(|(at, _)| (*at, rows)));
+        }
+        wanted
     }
 
     /// One column of VALUES.

@@ -13,11 +13,13 @@ use lazybase_cluster::{BatchNumber, BatchWriter, Instance, Unchanged};
 use lazybase_engine::manifest::Ddl;
 use lazybase_engine::stages::remap::{KeyedChanges, MentionedKeys};
 use lazybase_model::access::{Access, AccessChange, Object, Privilege, RoleId};
+use lazybase_model::sequence::SequenceOwner;
 use lazybase_model::{Error, Result, Table, TableId, Token};
 
 use super::returning::Returning;
 use crate::access::Gate;
 use crate::changes::{deletes, labelled, updates};
+use crate::sequences::own::OwnSequence;
 use crate::session::Shared;
 use crate::temporary;
 use crate::transaction::{RowId, Staged, check_bytes, is_own};
@@ -157,10 +159,22 @@ impl Sink {
             }
             TableChange::Drop(table) | TableChange::DropView(table) => self.gate.own(table)?,
             TableChange::Truncate(table) => self.gate.table(Privilege::Truncate, table)?,
+            TableChange::CreateSequence(_) => self.gate.create()?,
+            TableChange::AlterSequence(own) => self.gate.own_sequence(&own.sequence)?,
+            TableChange::DropSequence(sequence) => self.gate.own_sequence(sequence)?,
             // Whoever made it asked.
             TableChange::Access(_) => {}
         }
+        let own_sequence = match &change {
+            TableChange::CreateSequence(own) if own.sequence.owner.is_none() => Some(own),
+            _ => None,
+        };
+        let own_sequence = own_sequence.map(|own| own.sequence.id.as_object());
         self.push(self.as_stored(change));
+        if let (Some(table), Some(owner)) = (own_sequence, self.creator) {
+            let owner = Some(owner);
+            self.push(TableChange::Access(AccessChange::Own { table, owner }));
+        }
         if let (Some(table), Some(owner)) = (made, self.creator) {
             let defaults = self.gate.access().defaults.get(&owner).cloned();
             let owner = Some(owner);
@@ -193,6 +207,10 @@ impl Sink {
         self.permitted.insert(after.id);
         self.made.insert(after.id);
         let access = granted_anew(self.gate.access(), before, after);
+        // What numbers its columns goes on, and must not end with it.
+        for own in own_anew(&self.visible, before, after) {
+            self.push(TableChange::AlterSequence(Arc::new(own)));
+        }
         self.push(TableChange::Drop(Arc::clone(before)));
         self.push(TableChange::Create(Arc::clone(after)));
         for change in access {
@@ -355,6 +373,29 @@ impl Sink {
             }
         }
     }
+}
+
+/// The sequences of a table's columns, as those of the columns of these names of another one.
+fn own_anew(visible: &Visible, before: &Table, after: &Table) -> Vec<OwnSequence> {
+    let owned = visible.sequences_of(before).into_iter();
+    let anew = owned.filter_map(|seen| {
+        let owner = seen.sequence.owner?;
+        let mut columns = before.columns.iter();
+        let column = columns.find(|column| column.id == owner.column)?;
+        let at = after.column_index(&column.name)?;
+        let mut sequence = seen.sequence;
+        sequence.owner = Some(SequenceOwner {
+            table: after.id,
+            column: after.columns[at].id,
+        });
+        if let Some(temporary) = visible.temporary.filter(|_| seen.is_temporary) {
+            sequence.name = temporary.stored(&sequence.name);
+        }
+        let own = visible.changes.own_sequence(sequence.id);
+        let counter = own.and_then(|own| own.counter());
+        Some(OwnSequence::new(sequence, counter))
+    });
+    anew.collect()
 }
 
 /// What gives `after` the owner and the grants of `before`, those of columns by their names.

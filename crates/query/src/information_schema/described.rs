@@ -2,12 +2,14 @@
 
 use arrow::datatypes::{DataType, Field, SchemaRef, TimeUnit};
 use lazybase_model::access::Role;
-use lazybase_model::{Column, ColumnDefault, Table};
+use lazybase_model::{Column, Table};
 
 use crate::access::{Gate, name_of};
 use crate::parse::{CATALOG, SCHEMA};
+use crate::pg_catalog::sequences::{default_of, identity};
 use crate::pg_catalog::types::{PgType, known_type, of_column, pg_element_of, pg_type_of};
 use crate::pg_catalog::{Cell, PG_CATALOG, Row, key_name};
+use crate::visible::Visible;
 
 /// What is told of memberships of roles.
 const MEMBERSHIPS: &str = "grantee t, role_name t, is_grantable t";
@@ -110,18 +112,22 @@ pub(super) const COLUMNS: [(&str, &str); 19] = [
 ];
 
 /// The columns of a stored table or view.
-pub(super) fn columns_of_table(table: &Table) -> Vec<Row> {
+pub(super) fn columns_of_table(visible: &Visible, table: &Table) -> Vec<Row> {
     let columns = table.columns[..table.visible_columns()].iter();
     let described = columns.enumerate().map(|(at, column)| {
         let (oid, _) = of_column(column);
-        let mut row = column_row(SCHEMA, &table.name, at, &column.name, oid);
+        let is_of_table = table.view_of.is_none();
+        let mut row = match is_of_table {
+            true => identity(column),
+            false => Vec::new(),
+        };
+        row.extend(column_row(SCHEMA, &table.name, at, &column.name, oid));
         row.push(("is_nullable", yes_no(column.nullable)));
-        if let ColumnDefault::Expression(text) = &column.default {
-            row.push(("column_default", text.clone().into()));
-        }
+        let default = default_of(visible, column);
+        row.extend(default.map(|text| ("column_default", Cell::from(text))));
         row.extend(measures(column));
         // A view is written through its table.
-        row.push(("is_updatable", yes_no(table.view_of.is_none())));
+        row.push(("is_updatable", yes_no(is_of_table)));
         row
     });
     described.collect()

@@ -147,6 +147,14 @@ fn new_column(column: ColumnDef) -> Result<Column> {
                 .with_hint("CREATE TABLE with it, then INSERT ... SELECT IDKEY(...)"),
         );
     }
+    if let Some(numbered) = table.numbered.first() {
+        let name = &numbered.column;
+        return Err(unsupported(format!(
+            "column {name:?} can't be added: it would number itself"
+        ))
+        .with_detail("rows that are there would all hold one number")
+        .with_hint("CREATE TABLE with it, then INSERT ... SELECT from the old table"));
+    }
     match (table.columns.pop(), table.key.is_empty()) {
         (Some(column), true) => Ok(column),
         _ => Err(unsupported("a new column can't be a key")

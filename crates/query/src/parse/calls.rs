@@ -17,6 +17,7 @@
 //! | `regexp_matches(x, p, f)` | `unnest(regexp_all_matches(x, p, f))` |
 //! | `string_to_table(x, s)` | `unnest(string_to_array(x, s))` |
 //! | `num_nulls(a, b)`   | how many of them `IS NULL`       |
+//! | `nextval('s'::REGCLASS)` | `nextval('s')`; so of all functions of sequences |
 //!
 //! Rewrites sqlparser's tree and does nothing else.
 
@@ -30,6 +31,7 @@ use super::folded;
 use crate::pg_catalog::rewrite::call;
 use crate::pg_catalog::vectors::is_vector;
 use crate::planner::patterns::ALL_MATCHES;
+use crate::sequences::called::without_regclass;
 
 /// Rewrites a call of one of them, in a statement that may be about the catalogue.
 pub(super) fn rewrite(expr: &mut Expr, of_catalog: bool) {
@@ -37,6 +39,7 @@ pub(super) fn rewrite(expr: &mut Expr, of_catalog: bool) {
     let Expr::Function(function) = expr else {
         return;
     };
+    without_regclass(function);
     let Some((name, arguments)) = plain(function) else {
         return;
     };

@@ -4,7 +4,8 @@ use datafusion::sql::sqlparser::ast::{
     self, Assignment, AssignmentTarget, ConflictTarget, CopyLegacyCsvOption, CopyLegacyOption,
     CopyOption, CopyTarget, Expr, FromTable, Ident, ObjectType, OnConflictAction, OnInsert, Query,
     SelectItem, SetExpr, Statement as Ast, TableFactor, TableObject, TableWithJoins,
-    TransactionAccessMode, TransactionIsolationLevel, TransactionMode, UpdateTableFromKind, With,
+    TransactionAccessMode, TransactionIsolationLevel, TransactionMode, TruncateIdentityOption,
+    UpdateTableFromKind, With,
 };
 use lazybase_model::{Error, Result};
 
@@ -23,6 +24,8 @@ pub(crate) struct Insert {
     pub(crate) alias: Option<String>,
     /// The columns given; all, if empty.
     pub(crate) columns: Vec<String>,
+    /// Whether numbers are given for columns that the database numbers always.
+    pub(crate) overriding: bool,
     pub(crate) source: InsertSource,
     pub(crate) on_conflict: Option<OnConflict>,
     /// What is told of the rows.
@@ -162,7 +165,7 @@ pub(crate) fn statement(statement: Ast) -> Result<Statement> {
             if_exists,
         },
         Ast::Drop {
-            object_type: kind @ (ObjectType::Index | ObjectType::Sequence | ObjectType::View),
+            object_type: kind @ (ObjectType::Index | ObjectType::View),
             if_exists,
             names,
             ..
@@ -180,6 +183,7 @@ pub(crate) fn statement(statement: Ast) -> Result<Statement> {
                 .map(|target| table_name(&target.name))
                 .collect::<Result<_>>()?,
             if_exists: truncate.if_exists,
+            restart: matches!(truncate.identity, Some(TruncateIdentityOption::Restart)),
         },
         Ast::AlterTable(alter) => Statement::AlterTable(Box::new(alter::alter_table(alter)?)),
         Ast::Comment {
@@ -339,6 +343,7 @@ fn insert(insert: ast::Insert) -> Result<Insert> {
             .iter()
             .map(column_name)
             .collect::<Result<_>>()?,
+        overriding: false,
         source,
         on_conflict: insert.on.map(on_conflict).transpose()?,
         returning: insert.returning,

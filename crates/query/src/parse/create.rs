@@ -9,9 +9,14 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use lazybase_engine::key::has_order;
 use lazybase_model::limits::{COLUMNS_MAX, NAME_BYTES_MAX};
 use lazybase_model::table::{ColumnEncoding, ColumnStorage, HIDDEN_KEY_COLUMN, ROW_LABEL_COLUMN};
-use lazybase_model::{Column, ColumnDefault, ColumnId, Error, LabelRole, Layout, Result};
+use lazybase_model::{
+    Column, ColumnDefault, ColumnId, Error, IdentityKind, LabelRole, Layout, Result,
+};
 
-use super::{PartitionClause, folded, merge, table_name, unsupported, words};
+use super::sequences::serial_type;
+use super::{
+    Numbered, PartitionClause, SequenceOptions, folded, merge, table_name, unsupported, words,
+};
 use crate::id_keys::has_default;
 use crate::temporary;
 use crate::types;
@@ -25,6 +30,8 @@ pub(crate) struct CreateTable {
     pub(crate) temporary: bool,
     /// Empty where the query gives the columns.
     pub(crate) columns: Vec<Column>,
+    /// Columns that number themselves.
+    pub(crate) numbered: Vec<Numbered>,
     /// Columns of type IDKEY, by name: whose keys they stand for; the table's own where none.
     pub(crate) id_keys: Vec<(String, Option<Reference>)>,
     /// Empty: a hidden key.
@@ -47,6 +54,32 @@ pub(crate) struct CreateTable {
 }
 
 impl CreateTable {
+    /// Sets which columns are identity columns.
+    ///
+    /// # Errors
+    /// `Invalid` (42601) for a column that has another default, or is none.
+    pub(super) fn set_identities(&mut self, identities: Vec<Numbered>) -> Result<()> {
+        for Numbered {
+            column: name,
+            identity,
+            options,
+        } in identities
+        {
+            let column = self.columns.iter_mut().find(|column| column.name == name);
+            let column = column.ok_or_else(|| {
+                Error::invalid(format!("{name:?} is not a column")).with_sqlstate("42601")
+            })?;
+            if column.id_key.is_some() || self.id_keys.iter().any(|(known, _)| *known == name) {
+                return Err(
+                    Error::invalid(format!("ID key {name:?} is numbered already"))
+                        .with_sqlstate("42601"),
+                );
+            }
+            number(&mut self.numbered, column, identity, options)?;
+        }
+        Ok(())
+    }
+
     /// Sets the codecs and encodings of columns.
     ///
     /// # Errors
@@ -125,6 +158,7 @@ pub(super) fn create_table(create: ast::CreateTable) -> Result<CreateTable> {
         temporary: create.temporary || of_session.is_some(),
         name: checked_name(of_session.unwrap_or(name))?,
         columns: Vec::with_capacity(create.columns.len()),
+        numbered: Vec::new(),
         id_keys: Vec::new(),
         key: Vec::new(),
         layout: Layout::default(),
@@ -212,9 +246,11 @@ fn add_column(table: &mut CreateTable, column: &ast::ColumnDef) -> Result<()> {
             .with_sqlstate("42701"));
     }
     let is_id_key = is_id_key(&column.data_type);
-    let (data_type, characters_max) = match is_id_key {
-        true => (arrow::datatypes::DataType::Int64, None),
-        false => types::of_column(&column.data_type)
+    let serial = serial(&column.data_type);
+    let (data_type, characters_max) = match (is_id_key, &serial) {
+        (true, _) => (DataType::Int64, None),
+        (_, Some(numbers)) => (numbers.clone(), None),
+        (false, None) => types::of_column(&column.data_type)
             .map_err(|error| error.within(format_args!("column {name:?}")))?,
     };
     let mut reference = None;
@@ -254,6 +290,10 @@ fn add_column(table: &mut CreateTable, column: &ast::ColumnDef) -> Result<()> {
             }
         }
     }
+    if serial.is_some() {
+        let options = SequenceOptions::default();
+        number(&mut table.numbered, &mut made, None, options)?;
+    }
     if is_id_key {
         if has_default(&made.default) {
             return Err(
@@ -265,6 +305,40 @@ fn add_column(table: &mut CreateTable, column: &ast::ColumnDef) -> Result<()> {
         table.id_keys.push((made.name.clone(), reference));
     }
     table.columns.push(made);
+    Ok(())
+}
+
+/// The type of the numbers of a column that numbers itself by its declared type.
+fn serial(declared: &ast::DataType) -> Option<DataType> {
+    match declared {
+        ast::DataType::Custom(name, arguments) if arguments.is_empty() => {
+            serial_type(&name.to_string())
+        }
+        _ => None,
+    }
+}
+
+/// A column of a table numbers itself.
+fn number(
+    table: &mut Vec<Numbered>,
+    column: &mut Column,
+    identity: Option<IdentityKind>,
+    options: SequenceOptions,
+) -> Result<()> {
+    let name = &column.name;
+    let is_numbered = table.iter().any(|known| known.column == *name);
+    if is_numbered || has_default(&column.default) {
+        return Err(Error::invalid(format!("column {name:?} has two defaults"))
+            .with_detail("it numbers itself")
+            .with_name(name)
+            .with_sqlstate("42601"));
+    }
+    column.nullable = false;
+    table.push(Numbered {
+        column: name.clone(),
+        identity,
+        options,
+    });
     Ok(())
 }
 

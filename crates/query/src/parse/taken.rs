@@ -5,7 +5,7 @@
 //!   CREATE INDEX i ON t (c)                 taken: rows are sorted by key, and by views
 //!   CREATE UNIQUE INDEX i ON t (key, ...)   taken: the key is unique; of other columns, refused
 //!   CREATE SCHEMA IF NOT EXISTS public      taken; any other schema, refused
-//!   DROP INDEX | SEQUENCE | VIEW IF EXISTS  taken: there are none
+//!   DROP INDEX | VIEW IF EXISTS             taken: there are none
 //!   LOCK TABLE t IN ACCESS SHARE MODE       taken, for pg_dump: a transaction reads a snapshot
 //!   ALTER SCHEMA public OWNER TO r          taken: it has no owner
 //!   CHECKPOINT                              taken: what is acknowledged is durable
@@ -104,11 +104,10 @@ fn listed(names: &[ObjectName]) -> String {
     names.join(", ")
 }
 
-/// DROP of indexes, sequences, or views that are not materialized.
+/// DROP of indexes, or views that are not materialized.
 pub(super) fn drop(kind: ObjectType, names: &[ObjectName], if_exists: bool) -> Result<Taken> {
     let (tag, word) = match kind {
         ObjectType::Index => ("DROP INDEX", "index"),
-        ObjectType::Sequence => ("DROP SEQUENCE", "sequence"),
         _ => ("DROP VIEW", "view"),
     };
     if kind == ObjectType::View {
@@ -123,18 +122,12 @@ pub(super) fn drop(kind: ObjectType, names: &[ObjectName], if_exists: bool) -> R
             ))),
         };
     }
-    match (if_exists, kind, names.first()) {
-        (false, ObjectType::Index, Some(name)) => {
-            Err(Error::not_found(format!("there is no index {name}"))
-                .with_detail("CREATE INDEX is taken, and makes none")
-                .with_hint("DROP INDEX IF EXISTS is taken too")
-                .with_sqlstate("42704"))
-        }
-        (false, _, Some(name)) => Err(Error::not_found(format!("there is no {word} {name}"))
-            .with_detail(format!("there are no {word}s here"))
-            .with_hint(format!("write {tag} IF EXISTS"))
-            .with_sqlstate("42P01")),
-        _ => Ok(nothing(tag, word, names)),
+    match names.first().filter(|_| !if_exists) {
+        Some(name) => Err(Error::not_found(format!("there is no index {name}"))
+            .with_detail("CREATE INDEX is taken, and makes none")
+            .with_hint("DROP INDEX IF EXISTS is taken too")
+            .with_sqlstate("42704")),
+        None => Ok(nothing(tag, word, names)),
     }
 }
 

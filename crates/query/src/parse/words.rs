@@ -460,7 +460,10 @@ fn of_table(tokens: &[TokenWithSpan]) -> Result<String> {
 }
 
 /// The name of a table that the tokens begin with, and how many of them it takes.
-fn leading_name(tokens: &[TokenWithSpan], wrong: impl Fn() -> Error) -> Result<(String, usize)> {
+pub(super) fn leading_name(
+    tokens: &[TokenWithSpan],
+    wrong: impl Fn() -> Error,
+) -> Result<(String, usize)> {
     let points = tokens.iter().skip(1).step_by(2);
     let points = points.take_while(|token| token.token == Token::Period);
     let length = (1 + 2 * points.count()).min(tokens.len());

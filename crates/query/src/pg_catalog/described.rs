@@ -7,6 +7,7 @@ use lazybase_model::{ColumnDefault, Error, Result, Table, ViewId};
 
 use super::fixed::{ACCESS_METHOD, KEY_METHOD, PUBLIC};
 use super::privileges::{acl, column_acl, role_oid};
+use super::sequences::{self, default_of, oid_of_sequence};
 use super::system::{self, SystemTable};
 use super::types::of_column;
 use super::{Cell, PG_CATALOG, Row};
@@ -14,7 +15,7 @@ use crate::access::{Gate, name_of};
 use crate::definition::identifier;
 use crate::parse::SCHEMA;
 use crate::temporary::{self, PG_TEMP};
-use crate::visible::Visible;
+use crate::visible::{SeenSequence, Visible};
 
 pub(super) const COLUMNS: [(&str, &str); 9] = [
     (
@@ -79,7 +80,7 @@ pub(super) const COLUMNS: [(&str, &str); 9] = [
 pub(super) const PG_CLASS: i64 = 1259;
 
 /// Where the numbers of tables begin, as in PostgreSQL.
-const TABLES: i64 = 16_384;
+pub(super) const TABLES: i64 = 16_384;
 const VIEWS: i64 = 1 << 28;
 const KEYS: i64 = 1 << 29;
 const CONSTRAINTS: i64 = 3 << 28;
@@ -151,7 +152,7 @@ fn key_definition(table: &Table) -> String {
 }
 
 /// The schema and the name that a text says, as SQL reads them.
-fn schema_and_name(text: &str) -> (Option<String>, String) {
+pub(crate) fn schema_and_name(text: &str) -> (Option<String>, String) {
     let (schema, name) = match text.rsplit_once('.') {
         Some((schema, name)) => {
             let schema = schema.trim().trim_matches('"').to_lowercase();
@@ -183,6 +184,7 @@ enum Thing {
     View(Arc<Table>),
     Key(Arc<Table>),
     Constraint(Arc<Table>),
+    Sequence(Box<SeenSequence>),
 }
 
 impl Numbered {
@@ -204,7 +206,12 @@ impl Numbered {
             }
         }
         let mut views = self.visible.views().into_iter();
-        views.find(|view| of_view(view) == oid).map(Thing::View)
+        if let Some(view) = views.find(|view| of_view(view) == oid) {
+            return Some(Thing::View(view));
+        }
+        let mut sequences = self.visible.sequences().into_iter();
+        let found = sequences.find(|seen| oid_of_sequence(seen.sequence.id) == oid);
+        found.map(|seen| Thing::Sequence(Box::new(seen)))
     }
 
     /// The number of what a text names.
@@ -238,6 +245,9 @@ impl Numbered {
         }
         if let Some(view) = self.visible.view(&named) {
             return Some(of_view(&view));
+        }
+        if let Some(seen) = self.visible.sequence_named(&named) {
+            return Some(oid_of_sequence(seen.sequence.id));
         }
         let keyed = name.strip_suffix(KEY_ENDING)?;
         let table = self.visible.table(&found_under(keyed))?;
@@ -317,6 +327,7 @@ impl Numbered {
             Some(Thing::System(table)) => return Ok(table.shown()),
             Some(Thing::Table(table) | Thing::View(table)) => identifier(&table.name),
             Some(Thing::Key(table) | Thing::Constraint(table)) => identifier(&key_name(&table)),
+            Some(Thing::Sequence(seen)) => identifier(&seen.sequence.name),
             None if oid == 0 => "-".to_owned(),
             None => oid.to_string(),
         };
@@ -375,10 +386,17 @@ impl Numbered {
             return None;
         };
         let at = usize::try_from(column).ok()?.checked_sub(1)?;
-        match &table.columns.get(at)?.default {
-            ColumnDefault::Null => None,
-            ColumnDefault::Expression(text) => Some(text.clone()),
-        }
+        default_of(&self.visible, table.columns.get(at)?)
+    }
+
+    /// The sequence that is of a column.
+    pub(super) fn serial_sequence(&self, table: &str, column: &str) -> Option<String> {
+        sequences::serial_sequence(&self.visible, &*self.table(table)?, column)
+    }
+
+    /// What an identity column's sequence is like.
+    pub(super) fn identity_options(&self, table: &str, column: &str) -> Option<String> {
+        sequences::identity_options(&self.visible, &*self.table(table)?, column)
     }
 
     /// Whether who asks may know how much there is of a table or a view: it may do something with
@@ -398,7 +416,9 @@ impl Numbered {
     pub(super) fn bytes(&self, text: &str) -> Option<u64> {
         let table = match self.thing(self.oid(text)?)? {
             Thing::Table(table) | Thing::View(table) => table,
-            Thing::System(_) | Thing::Key(_) | Thing::Constraint(_) => return Some(0),
+            Thing::System(_) | Thing::Key(_) | Thing::Constraint(_) | Thing::Sequence(_) => {
+                return Some(0);
+            }
         };
         if !self.may_weigh(&table) {
             return None;
@@ -451,7 +471,10 @@ pub(super) fn rows(name: &str, visible: &Visible, access: &Access) -> Vec<Row> {
     match name {
         "pg_class" => classes(visible, access, &tables),
         "pg_attribute" => attributes(visible, access, &tables),
-        "pg_attrdef" => tables.iter().flat_map(|table| defaults(table)).collect(),
+        "pg_attrdef" => {
+            let defaults = tables.iter().flat_map(|table| defaults(visible, table));
+            defaults.collect()
+        }
         "pg_index" => keyed().map(|table| index(table)).collect(),
         "pg_constraint" => keyed().map(|table| constraint(table)).collect(),
         "pg_description" => {
@@ -553,6 +576,7 @@ fn classes(visible: &Visible, access: &Access, tables: &[Arc<Table>]) -> Vec<Row
             columns,
         ));
     }
+    rows.extend(sequences::classes(visible, access));
     rows
 }
 
@@ -566,7 +590,10 @@ fn attributes(visible: &Visible, access: &Access, tables: &[Arc<Table>]) -> Vec<
                 .iter()
                 .find(|known| known.oid == data_type);
             let length = known.map_or(-1, |known| known.length);
-            let has_default = matches!(column.default, ColumnDefault::Expression(_));
+            // That of an identity column is no default.
+            let has_default = column.default != ColumnDefault::Null && column.identity.is_none();
+            let is_of_table = oid == of_table(table) && table.view_of.is_none();
+            let identity = column.identity.filter(|_| is_of_table);
             let mut row: Row = vec![
                 ("attrelid", oid.into()),
                 ("attname", column.name.clone().into()),
@@ -581,6 +608,7 @@ fn attributes(visible: &Visible, access: &Access, tables: &[Arc<Table>]) -> Vec<
                 ("attstorage", if length < 0 { "x" } else { "p" }.into()),
                 ("attnotnull", (!column.nullable).into()),
                 ("atthasdef", has_default.into()),
+                ("attidentity", sequences::letter(identity).into()),
                 ("attislocal", true.into()),
             ];
             row.extend(column_acl(access, table, column.id).map(|acl| ("attacl", acl)));
@@ -601,16 +629,21 @@ fn attributes(visible: &Visible, access: &Access, tables: &[Arc<Table>]) -> Vec<
     rows
 }
 
-fn defaults(table: &Table) -> Vec<Row> {
+/// The number of the default of a table's column at a place.
+pub(super) fn of_default(table: &Table, at: usize) -> i64 {
+    of_constraint(table) + (1 << 26) + at as i64
+}
+
+fn defaults(visible: &Visible, table: &Table) -> Vec<Row> {
     let columns = table.columns[..table.visible_columns()].iter().enumerate();
-    let default = columns.filter_map(|(at, column)| match &column.default {
-        ColumnDefault::Null => None,
-        ColumnDefault::Expression(text) => Some(vec![
-            ("oid", (of_constraint(table) + (1 << 26) + at as i64).into()),
+    let default = columns.filter_map(|(at, column)| {
+        let text = default_of(visible, column)?;
+        Some(vec![
+            ("oid", of_default(table, at).into()),
             ("adrelid", of_table(table).into()),
             ("adnum", (at as i64 + 1).into()),
-            ("adbin", text.clone().into()),
-        ]),
+            ("adbin", text.into()),
+        ])
     });
     default.collect()
 }

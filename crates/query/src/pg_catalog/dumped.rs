@@ -4,6 +4,7 @@
 //! ```text
 //!   FROM pg_depend, its columns alone      -> views depend on their tables and on these keys;
 //!                                             the schema lazybase came with an extension
+//!   LEFT JOIN pg_depend, of sequences      -> the columns that they are of
 //!   FROM pg_extension, with extconfig too  -> that extension: what comes with one is left out
 //!   FROM pg_init_privs                     -> who may read the system's own tables by birth
 //! ```
@@ -13,7 +14,8 @@
 //! tools compute of dependencies.
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, ObjectName, Select, SelectItem, TableAlias, TableFactor,
+    Expr, Ident, JoinConstraint, JoinOperator, ObjectName, Select, SelectItem, TableAlias,
+    TableFactor,
 };
 use lazybase_model::Table;
 
@@ -26,6 +28,8 @@ use crate::visible::Visible;
 
 const DEPENDENCIES: &str = "pg_depend_of_dumps";
 const EXTENSIONS: &str = "pg_extension_of_dumps";
+/// What the condition says of a join that asks which column a sequence is of.
+const OF_SEQUENCES: &str = "relkind = 'S'";
 
 pub(super) const COLUMNS: [(&str, &str); 1] = [(
     "pg_init_privs",
@@ -49,8 +53,38 @@ pub(super) const STAND_INS: [(&str, &str); 2] = [
 /// there in each database, which no dump makes.
 const EXTENSION: i64 = 13_002;
 
+/// The same where `pg_dump` asks which column each sequence is of.
+fn of_sequences(select: &mut Select) {
+    for join in select.from.iter_mut().flat_map(|from| &mut from.joins) {
+        let (JoinOperator::Left(JoinConstraint::On(on))
+        | JoinOperator::LeftOuter(JoinConstraint::On(on))) = &join.join_operator
+        else {
+            continue;
+        };
+        let is_asked = on.to_string().contains(OF_SEQUENCES);
+        if let TableFactor::Table { name, alias, .. } = &mut join.relation
+            && is_asked
+            && parts(name).last().is_some_and(|last| last == "pg_depend")
+        {
+            put(name, alias, "pg_depend", DEPENDENCIES);
+        }
+    }
+}
+
+/// Puts a table in the place of another one, under the name of that.
+fn put(name: &mut ObjectName, alias: &mut Option<TableAlias>, known: &str, other: &str) {
+    *name = ObjectName(vec![part(PG_CATALOG), part(other)]);
+    alias.get_or_insert_with(|| TableAlias {
+        explicit: true,
+        name: Ident::new(known),
+        columns: Vec::new(),
+        at: None,
+    });
+}
+
 /// Puts what stands for it in the place of a table that a SELECT asks for as `pg_dump` does.
 pub(super) fn stand_in(select: &mut Select) {
+    of_sequences(select);
     let columns = |item: &SelectItem| match item {
         SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
             matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
@@ -91,13 +125,7 @@ pub(super) fn stand_in(select: &mut Select) {
         "pg_extension" if configured => ("pg_extension", EXTENSIONS),
         _ => return,
     };
-    *name = ObjectName(vec![part(PG_CATALOG), part(other)]);
-    alias.get_or_insert_with(|| TableAlias {
-        explicit: true,
-        name: Ident::new(known),
-        columns: Vec::new(),
-        at: None,
-    });
+    put(name, alias, known, other);
 }
 
 /// The rows of one of these tables.
@@ -108,7 +136,8 @@ pub(super) fn rows(name: &str, visible: &Visible) -> Vec<Row> {
                 let table = visible.table_of(&view);
                 table.map_or_else(Vec::new, |table| of_view(&view, &table))
             });
-            of_extension().chain(of_views).collect()
+            let of_sequences = super::sequences::dependencies(visible);
+            of_extension().chain(of_views).chain(of_sequences).collect()
         }
         EXTENSIONS => vec![vec![
             ("oid", EXTENSION.into()),

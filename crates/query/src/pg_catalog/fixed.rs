@@ -67,7 +67,7 @@ pub(super) const TYPE_FUNCTIONS: (&str, &str) = ("pg_proc_of_types", OF_FUNCTION
 const FUNCTIONS_FROM: i64 = 12_000;
 
 /// What LazyBase does not have.
-pub(super) const EMPTY: [(&str, &str); 54] = [
+pub(super) const EMPTY: [(&str, &str); 52] = [
     (
         "pg_aggregate",
         "aggfnoid t, aggkind t, aggnumdirectargs s, aggtransfn t, aggfinalfn t, aggsortop o, \
@@ -210,16 +210,6 @@ pub(super) const EMPTY: [(&str, &str); 54] = [
     (
         "pg_rules",
         "schemaname t, tablename t, rulename t, definition t",
-    ),
-    (
-        "pg_sequence",
-        "seqrelid o, seqtypid o, seqstart o, seqincrement o, seqmax o, seqmin o, seqcache o, \
-         seqcycle b",
-    ),
-    (
-        "pg_sequences",
-        "schemaname t, sequencename t, sequenceowner t, data_type t, start_value l, \
-         min_value l, max_value l, increment_by l, cycle b, cache_size l, last_value l?",
     ),
     (
         "pg_seclabels",

@@ -36,6 +36,10 @@ pub(super) const REGCLASS_OID: &str = "pg_regclass_oid";
 pub(super) const REGCLASS_NAME: &str = "pg_regclass_name";
 /// The default of a table's column, by their numbers.
 pub(super) const DEFAULT_OF: &str = "pg_default_of";
+/// The sequence that is of a column.
+pub(super) const SERIAL_SEQUENCE: &str = "pg_get_serial_sequence";
+/// What the sequence of an identity column is like, by the column's table and name.
+pub(super) const IDENTITY_OPTIONS: &str = "pg_identity_options";
 /// The names of the columns of a table's key, by the table's number, and what stands between them.
 pub(super) const KEY_COLUMNS: &str = "pg_key_columns";
 pub(super) const BETWEEN_NAMES: &str = "\u{1f}";
@@ -331,7 +335,6 @@ fn always() -> Vec<ScalarUDF> {
         }));
     }
     for name in [
-        "pg_get_serial_sequence",
         "pg_get_partkeydef",
         "pg_get_ruledef",
         "pg_get_triggerdef",
@@ -522,6 +525,12 @@ pub(crate) fn over(names: &Names, settings: &Settings) -> Vec<ScalarUDF> {
         with("pg_get_viewdef", DataType::Utf8, |numbered, a| {
             let query = numbered.view_definition(number(a, 0)?)?;
             Some(format!("{query};"))
+        }),
+        with(SERIAL_SEQUENCE, DataType::Utf8, |numbered, a| {
+            numbered.serial_sequence(argument(a, 0)?, argument(a, 1)?)
+        }),
+        with(IDENTITY_OPTIONS, DataType::Utf8, |numbered, a| {
+            numbered.identity_options(argument(a, 0)?, argument(a, 1)?)
         }),
         with("obj_description", DataType::Utf8, |numbered, a| {
             numbered.comment(number(a, 0)?, 0)

@@ -20,6 +20,8 @@
 //! | `(SELECT x FROM pg_... WHERE ...)`        | `(SELECT max(x) FROM ...)`: of one row     |
 //! | the same of `pg_attrdef`, for a column    | `pg_default_of(table, column)`             |
 //! | the same over a table without rows        | NULL                                       |
+//! | `(SELECT json_build_object(...) FROM      | `pg_identity_options(table, column)`       |
+//! | pg_sequence WHERE ...)`, for a column     |                                            |
 //! | `ARRAY(SELECT ... FROM pg_auth_members)`  | `pg_or_empty(pg_member_of(role))`          |
 //!
 //! Rewrites sqlparser's tree and does nothing else. Invariant RWR-1: what is rewritten in general
@@ -38,12 +40,14 @@ use super::by_name::{self, REGPROC_KNOWN};
 use super::expanded::EXPANDED;
 use super::facts;
 use super::fixed::TYPE_FUNCTIONS;
-use super::functions::{DEFAULT_OF, REGPROC_NAME, REGPROC_OID, XID_AGE};
+use super::functions::{DEFAULT_OF, IDENTITY_OPTIONS, REGPROC_NAME, REGPROC_OID, XID_AGE};
+use super::looked_up::{default_of, identity_of};
 use super::or_empty::OR_EMPTY;
 use super::privileges::MEMBER_OF;
 use super::vectors::{count_as_lists, is_vector};
 use super::{PG_CATALOG, dumped, has, is_empty, order, select_list};
 use crate::parse::folded;
+use crate::planner::json_values::JSON_CHECKED;
 use crate::walk::visit_mut;
 
 /// Columns that hold numbers of transactions.
@@ -738,6 +742,10 @@ fn scalar(query: &mut Query) -> Option<Expr> {
     if never_has_rows(select) {
         return Some(text(null()));
     }
+    if let Some((table, column)) = identity_of(select) {
+        let options = call(IDENTITY_OPTIONS, vec![table, column]);
+        return Some(call(JSON_CHECKED, vec![options]));
+    }
     if let Some((table, column)) = default_of(select) {
         return Some(call(DEFAULT_OF, vec![table, column]));
     }
@@ -750,46 +758,4 @@ fn scalar(query: &mut Query) -> Option<Expr> {
     *expr = call("max", vec![only]);
     query.order_by = None;
     None
-}
-
-/// The table and the column whose default a query looks up in `pg_attrdef`.
-fn default_of(select: &Select) -> Option<(Expr, Expr)> {
-    let only =
-        relations(select).all(|factor| catalog_table(factor).as_deref() == Some("pg_attrdef"));
-    let mut conditions = vec![select.selection.as_ref().filter(|_| only)?];
-    let (mut table, mut column) = (None, None);
-    let name = |expr: &Expr| match expr {
-        Expr::Identifier(name) => folded(name),
-        Expr::CompoundIdentifier(parts) => parts.last().map(folded).unwrap_or_default(),
-        _ => String::new(),
-    };
-    while let Some(condition) = conditions.pop() {
-        match condition {
-            Expr::Nested(inner) => conditions.push(inner),
-            Expr::BinaryOp {
-                left,
-                op: BinaryOperator::And,
-                right,
-            } => conditions.extend([left.as_ref(), right.as_ref()]),
-            Expr::BinaryOp {
-                left,
-                op: BinaryOperator::Eq,
-                right,
-            } => {
-                let (known, other) = match name(left).starts_with("ad") {
-                    true => (name(left), right),
-                    false => (name(right), left),
-                };
-                match known.as_str() {
-                    "adrelid" => table = Some(other.as_ref().clone()),
-                    "adnum" => column = Some(other.as_ref().clone()),
-                    _ => return None,
-                }
-            }
-            // It says that there is a row, and nothing more.
-            other if name(other) == "atthasdef" => {}
-            _ => return None,
-        }
-    }
-    Some((table?, column?))
 }

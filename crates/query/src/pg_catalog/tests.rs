@@ -128,6 +128,7 @@ fn every_table_has_its_columns() {
         cursors: Arc::default(),
         named: Arc::default(),
         locks: SpanLocks::new(&SessionLocks::new(Arc::default())),
+        numbers: None,
         now_micros: 0,
     };
     for name in names() {

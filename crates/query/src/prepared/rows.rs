@@ -21,7 +21,7 @@ use futures::future::BoxFuture;
 use futures::stream::{BoxStream, StreamExt, iter};
 use lazybase_engine::key::Partitioner;
 use lazybase_model::access::Privilege;
-use lazybase_model::{Error, Result, Table};
+use lazybase_model::{Error, IdentityKind, Result, Table};
 
 use super::Prepared;
 use crate::answer::AnswerStream;
@@ -40,6 +40,7 @@ use crate::keys::key_pattern;
 use crate::literal::{Literal, to_array};
 use crate::parse::parameters::number_of;
 use crate::parse::{self, ChangedRows, Delete, Insert, InsertSource, Statement, Text, Update};
+use crate::sequences::columns::check_given;
 use crate::session::Shared;
 use crate::types;
 use crate::value::Value;
@@ -235,6 +236,9 @@ impl Plan<'_> {
         };
         let all = columns_given(&table, &insert.columns)?;
         let all = values_given(all, &insert.columns, &rows)?;
+        if !insert.overriding {
+            check_given(&table, &all, &rows)?;
+        }
         let [row] = rows.as_slice() else {
             return Ok(None);
         };
@@ -280,6 +284,9 @@ impl Plan<'_> {
             }
             if table.owned_id().is_some_and(|(owned, _)| owned == at) {
                 return Err(id_is_given_out(name));
+            }
+            if table.columns[at].identity == Some(IdentityKind::Always) {
+                return Ok(None);
             }
             match self.source(value, &table, at) {
                 Some(source) => set.push((at, source)),

@@ -31,6 +31,7 @@ impl Session {
             None => SessionLocks::new(Arc::clone(database.locks())),
         };
         let named = parent.as_ref().map(|parent| Arc::clone(&parent.named));
+        let numbers = parent.as_ref().map(|parent| Arc::clone(&parent.last_numbers));
         Session {
             shared: Arc::new(Shared {
                 database,
@@ -43,6 +44,7 @@ impl Session {
                 cursors: Arc::default(),
                 named: named.unwrap_or_default(),
                 locks,
+                last_numbers: numbers.unwrap_or_default(),
             }),
         }
     }

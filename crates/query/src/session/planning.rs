@@ -12,7 +12,7 @@ use lazybase_model::{ColumnId, TableId};
 use super::{Shared, State};
 use crate::advisory::{SessionLocks, SpanLocks, TransactionLocks};
 use crate::catalog::Names;
-use crate::context::{Constants, Context};
+use crate::context::{Constants, Context, OfSession};
 use crate::id_keys::own::Buffered;
 use crate::settings::Settings;
 use crate::told::Told;
@@ -80,6 +80,7 @@ impl Shared {
             cursors: Arc::clone(&self.cursors),
             named: Arc::clone(&self.named),
             locks,
+            numbers: self.numbers(),
             pid: self.activity().map(|activity| activity.pid()),
         };
         let planner = self.database.planner();
@@ -101,9 +102,15 @@ impl Shared {
 
     /// What evaluates the constants of a write.
     pub(crate) fn constants(&self) -> Constants {
+        let numbers = self.numbers();
         let mut state = self.state.lock();
         let locks = state.locks(&self.locks);
-        let (settings, identity) = (self.settings_of(&state), state.identity);
-        Constants::new(self.database.clone(), Some((settings, identity, locks)))
+        let of_session = OfSession {
+            settings: self.settings_of(&state),
+            identity: state.identity,
+            locks,
+            numbers,
+        };
+        Constants::new(self.database.clone(), Some(of_session))
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lazybase_engine::manifest::{Manifest, TableState};
-use lazybase_model::{Column, ColumnDefault, Layout, Result, Table};
+use lazybase_model::{Column, ColumnDefault, Layout, Result, SequenceId, Table};
 use lazybase_query::Session;
 
 use super::meta::{self, Meta};
@@ -267,6 +267,13 @@ fn storage_text(table: &Table, column: &Column) -> [String; 2] {
     ]
 }
 
+/// The default of a column that takes the numbers of a sequence.
+fn next_number(manifest: &Manifest, sequence: SequenceId) -> String {
+    let state = manifest.sequences.get(&sequence);
+    let name = state.map(|state| state.sequence.name.as_str());
+    format!("nextval('{}')", name.unwrap_or_default())
+}
+
 /// A table's columns, key, layout and size; all that is known has how columns are stored.
 fn describe(manifest: &Manifest, table: &Table, all: bool) -> String {
     let rows: Vec<Vec<String>> = table.columns[..table.visible_columns()]
@@ -275,6 +282,7 @@ fn describe(manifest: &Manifest, table: &Table, all: bool) -> String {
             let default = match &column.default {
                 ColumnDefault::Null => String::new(),
                 ColumnDefault::Expression(text) => text.clone(),
+                ColumnDefault::Next(sequence) => next_number(manifest, *sequence),
             };
             let mut row = vec![
                 column.name.clone(),
