@@ -50,6 +50,7 @@ use crate::pg_catalog::{self, PG_CATALOG, functions};
 use crate::planner;
 use crate::planner::checked_integers::checked_alone;
 use crate::planner::repeated_names;
+use crate::sequences::called::takes_numbers;
 use crate::sequences::{Numbers, functions as of_sequences};
 use crate::session::Shared;
 use crate::settings::Settings;
@@ -320,6 +321,9 @@ impl Context {
         schema: &DFSchema,
         rows: &RecordBatch,
     ) -> Result<ArrayRef> {
+        if takes_numbers(expr) {
+            return Err(of_sequences::no_wait());
+        }
         let evaluate = || {
             let own = self.with_own(expr);
             let state = own.as_deref().unwrap_or(&self.state);

@@ -22,6 +22,7 @@ mod power_cut;
 mod prune;
 mod repair;
 mod retention;
+mod sequences;
 mod settle;
 mod sparse;
 mod stages;

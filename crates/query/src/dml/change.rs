@@ -63,6 +63,9 @@ pub(crate) async fn update(
     let mut needs_query = !update.rows.is_of_table() || hides_rows || update.returning.is_some();
     for (name, value) in update.assignments {
         let at = column(&table, &name)?;
+        if table.columns[at].identity == Some(IdentityKind::Always) && !is_default(&value) {
+            return Err(numbered_always(&name));
+        }
         if table.key_indices().contains(&at) {
             if !can_move(&table) || !update.rows.from.is_empty() {
                 return Err(key_is_set(&name));
@@ -76,9 +79,6 @@ pub(crate) async fn update(
         let reads = reads_columns(&value, &table, &alias) && !is_default(&value);
         if reads && !read_modify_write {
             return Err(reads_stored(&name));
-        }
-        if table.columns[at].identity == Some(IdentityKind::Always) && !is_default(&value) {
-            return Err(numbered_always(&name));
         }
         // Only a query can wait for numbers.
         needs_query |= reads || has_subquery(&value) || takes_numbers(&value);

@@ -119,6 +119,13 @@ pub(crate) fn over(numbers: &Numbers, gate: &Gate) -> Vec<ScalarUDF> {
     vec![waits(Does::Take), waits(Does::Set), current, last]
 }
 
+/// Numbers are to be taken, or set, where nothing can wait.
+pub(crate) fn no_wait() -> Error {
+    unsupported(format!("{NEXTVAL} and {SETVAL} can't be called there"))
+        .with_detail("they may have to wait for the edit that keeps the numbers")
+        .with_hint("they may stand in the list of a SELECT, in WHERE, and in VALUES of INSERT")
+}
+
 fn no_such(name: &str, takes: &str) -> Error {
     Error::invalid(format!("{name} takes {takes}")).with_sqlstate("42883")
 }
@@ -177,10 +184,7 @@ impl ScalarUDFImpl for Waits {
     }
 
     fn invoke_with_args(&self, _: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let error = unsupported(format!("{} can't be called there", self.name()))
-            .with_detail("it may have to wait for the edit that keeps the numbers")
-            .with_hint("it may stand in the list of a SELECT, in WHERE, and in VALUES of INSERT");
-        Err(into_datafusion(error))
+        Err(into_datafusion(no_wait()))
     }
 }
 

@@ -21,6 +21,7 @@ mod partitions;
 mod primary_key;
 mod producers;
 mod roles;
+mod sequences;
 mod stages;
 mod ttl;
 mod types;
