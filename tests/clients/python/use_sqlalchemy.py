@@ -42,6 +42,51 @@ class Book(Base):
     language: Mapped[str] = mapped_column(sa.String(2), server_default="en")
 
 
+class Note(Base):
+    __tablename__ = "sa_note"
+    # As most models have it: SERIAL, which RETURNING tells.
+    id: Mapped[int] = mapped_column(primary_key=True)
+    text: Mapped[str] = mapped_column(sa.Text)
+
+
+class Ticket(Base):
+    __tablename__ = "sa_ticket"
+    id: Mapped[int] = mapped_column(sa.BigInteger, sa.Identity(start=100, increment=10), primary_key=True)
+    text: Mapped[str] = mapped_column(sa.Text)
+
+
+def numbered(engine):
+    with Session(engine) as session:
+        notes = [Note(text=f"note {at}") for at in range(250)]
+        session.add_all(notes)
+        session.flush()
+        expect([note.id for note in notes], list(range(1, 251)))
+        tickets = [Ticket(text="one"), Ticket(text="two")]
+        session.add_all(tickets)
+        session.commit()
+        expect([ticket.id for ticket in tickets], [100, 110])
+        expect(session.get(Note, 17).text, "note 16")
+        session.add(Note(text="not kept"))
+        session.flush()
+        session.rollback()
+        again = Note(text="after")
+        session.add(again)
+        session.commit()
+        expect(again.id, 252)
+        expect(session.scalar(sa.text("SELECT currval('sa_note_id_seq')")), 252)
+    inspector = sa.inspect(engine)
+    expect("sa_note_id_seq" in inspector.get_sequence_names(), True)
+    note = {column["name"]: column for column in inspector.get_columns("sa_note")}["id"]
+    expect((note["autoincrement"], "nextval(" in note["default"]), (True, True))
+    ticket = {column["name"]: column for column in inspector.get_columns("sa_ticket")}["id"]
+    expect((ticket["identity"]["start"], ticket["identity"]["increment"]), (100, 10))
+    with engine.begin() as connection:
+        counter = sa.Sequence("sa_counter", start=5)
+        counter.create(connection)
+        expect([connection.scalar(counter) for _ in range(2)], [5, 6])
+        counter.drop(connection)
+
+
 def orm(engine):
     with Session(engine) as session:
         session.add_all(
@@ -154,7 +199,7 @@ for driver in ("psycopg", "psycopg2"):
     engine = sa.create_engine(URL.replace("postgresql", f"postgresql+{driver}"))
     Base.metadata.create_all(engine)
     Base.metadata.create_all(engine)
-    for part in (orm, core, reflection):
+    for part in (numbered, orm, core, reflection):
         part(engine)
     if driver == "psycopg":
         Base.metadata.drop_all(engine)
