@@ -250,7 +250,8 @@ pub(crate) async fn drop(
     change_all(session, names, if_exists, find, dropped, "DROP TABLE").await
 }
 
-/// TRUNCATE: all of the tables, or none; with `restart`, the sequences of their columns begin again.
+/// TRUNCATE: all of the tables, or none; with `restart`, the sequences of their columns begin
+/// again.
 pub(crate) async fn truncate(
     session: &Arc<Shared>,
     names: &[String],

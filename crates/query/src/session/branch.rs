@@ -31,7 +31,9 @@ impl Session {
             None => SessionLocks::new(Arc::clone(database.locks())),
         };
         let named = parent.as_ref().map(|parent| Arc::clone(&parent.named));
-        let numbers = parent.as_ref().map(|parent| Arc::clone(&parent.last_numbers));
+        let numbers = parent
+            .as_ref()
+            .map(|parent| Arc::clone(&parent.last_numbers));
         Session {
             shared: Arc::new(Shared {
                 database,

@@ -177,8 +177,9 @@ impl Visible {
         self.sequence_named(name).ok_or_else(|| {
             let shown = temporary::own_name(name);
             match self.readable(name) {
-                Some(_) => Error::invalid(format!("{shown:?} is not a sequence"))
-                    .with_sqlstate("42809"),
+                Some(_) => {
+                    Error::invalid(format!("{shown:?} is not a sequence")).with_sqlstate("42809")
+                }
                 None => Error::not_found(format!("there is no sequence {shown:?}"))
                     .with_name(shown)
                     .with_sqlstate("42P01"),
