@@ -151,15 +151,17 @@ async fn insert_values(
     sink: &mut Sink,
     (clauses, sql): (&Clauses, &str),
 ) -> Result<u64> {
-    let (numbers, gate) = (session.numbers(), session.gate_now());
-    let taking = called::take(&numbers, &gate, &mut rows).await?;
-    let mut cells = rows.iter().flatten();
-    if !cells.any(|cell| has_subquery(cell) || takes_numbers(cell)) {
-        let cells = Cells {
-            rows: &rows,
-            taking: &taking,
-        };
-        return write_values(session, table, given, cells, conflict, sink).await;
+    // A query takes its numbers itself: one for each of its rows.
+    if !rows.iter().flatten().any(has_subquery) {
+        let (numbers, gate) = (session.numbers(), session.gate_now());
+        let taking = called::take(&numbers, &gate, &mut rows).await?;
+        if !rows.iter().flatten().any(takes_numbers) {
+            let cells = Cells {
+                rows: &rows,
+                taking: &taking,
+            };
+            return write_values(session, table, given, cells, conflict, sink).await;
+        }
     }
     let opened = read::open(session, values_query(rows)?, clauses, sql).await?;
     let rows = Rows {

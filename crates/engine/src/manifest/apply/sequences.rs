@@ -65,9 +65,12 @@ impl Manifest {
         // Numbers that were reserved under other bounds, or in other steps, are left out.
         let is_same = before.sequence.numbers() == sequence.numbers() && counter.is_none();
         let Counter { last, called } = counter.unwrap_or(before.counter);
+        let counter = sequence.counter(last, called).map_err(|error| {
+            error.with_hint("numbers are reserved ahead: say RESTART WITH where it is to go on")
+        })?;
         let state = SequenceState {
             sequence: sequence.clone(),
-            counter: sequence.counter(last, called)?,
+            counter,
             set_in: match is_same {
                 true => before.set_in,
                 false => self.number,
