@@ -1,6 +1,7 @@
 //! The sequences that a statement sees: the manifest's, as the session's transaction has changed
 //! them. Those of temporary tables are their session's, under a name without its prefix.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use lazybase_model::sequence::{Counter, Sequence};
@@ -104,24 +105,28 @@ impl TableChanges {
 impl Visible {
     /// All sequences, by id.
     pub(crate) fn sequences(&self) -> Vec<SeenSequence> {
-        let stored = self.manifest.sequences.values().map(|state| {
-            let (sequence, counter) = (&state.sequence, state.counter);
-            match self.changes.own_sequence(sequence.id) {
-                Some(own) => (own.sequence.clone(), own.counter().unwrap_or(counter)),
-                None => (sequence.clone(), counter),
-            }
-        });
-        let made = self.changes.created_sequences().map(|own| {
-            let sequence = own.sequence.clone();
-            let counter = own.counter().unwrap_or(sequence.begin());
-            (sequence, counter)
-        });
-        let all = stored.chain(made);
-        let there = all.filter(|(sequence, _)| self.has_sequence(sequence));
-        let seen = there.filter_map(|(sequence, counter)| self.seen_sequence(sequence, counter));
-        let mut seen: Vec<SeenSequence> = seen.collect();
-        seen.sort_by_key(|seen| seen.sequence.id);
-        seen
+        let stored = self.manifest.sequences.keys().copied();
+        let made = self.changes.created_sequences().map(|own| own.sequence.id);
+        let ids: BTreeSet<SequenceId> = stored.chain(made).collect();
+        ids.into_iter().filter_map(|id| self.sequence(id)).collect()
+    }
+
+    /// A sequence by its id.
+    pub(crate) fn sequence(&self, id: SequenceId) -> Option<SeenSequence> {
+        let stored = self.manifest.sequences.get(&id);
+        let own = self.changes.own_sequence(id);
+        let sequence = match (own, stored) {
+            (Some(own), _) => own.sequence.clone(),
+            (None, Some(state)) => state.sequence.clone(),
+            (None, None) => return None,
+        };
+        let own = own.and_then(|own| own.counter());
+        let counter = own.or_else(|| stored.map(|state| state.counter));
+        let counter = counter.unwrap_or(sequence.begin());
+        match self.has_sequence(&sequence) {
+            true => self.seen_sequence(sequence, counter),
+            false => None,
+        }
     }
 
     /// Whether the transaction has left a sequence there, and the column that it is of.
@@ -144,12 +149,6 @@ impl Visible {
             counter,
             is_temporary,
         })
-    }
-
-    /// A sequence by its id.
-    pub(crate) fn sequence(&self, id: SequenceId) -> Option<SeenSequence> {
-        let mut all = self.sequences().into_iter();
-        all.find(|seen| seen.sequence.id == id)
     }
 
     /// Whether a sequence of no temporary table has a name.

@@ -15,11 +15,11 @@ pub(super) fn check(new: &Manifest, touched: &Touched<'_>) -> Checked {
     if is_same && !touched.definitions() {
         return Ok(());
     }
-    let mut names = BTreeSet::new();
+    let others = new.tables.values().chain(new.views.values());
+    let mut names: BTreeSet<&str> = others.map(|state| state.table.name.as_str()).collect();
     for state in new.sequences.values() {
         let name = state.sequence.name.as_str();
-        let is_other = new.table_named(name).is_some() || new.view_named(name).is_some();
-        require(names.insert(name) && !is_other, "MAN-19", || {
+        require(names.insert(name), "MAN-19", || {
             format!("{name:?} is there twice")
         })?;
         check_one(new, state)?;
