@@ -28,7 +28,7 @@ pub(crate) type Planned = (String, Sequence);
 /// calls nextval names a sequence that is there.
 ///
 /// # Errors
-/// `Invalid`: 42804 for a column of no integer, 22023 for options that give no numbers, 0A000 where
+/// `Invalid`: 22023 for a column of no integer and for options that give no numbers, 0A000 where
 /// nobody could number the rows; `Conflict` (42P07) for a name that is taken.
 pub(crate) fn plan(session: &Shared, create: &mut CreateTable) -> Result<Vec<Planned>> {
     let (visible, gate) = (session.visible(), session.gate_now());
@@ -139,7 +139,7 @@ pub(crate) fn resolved(
 /// A sequence as its options say.
 ///
 /// # Errors
-/// `Invalid`: 42804 for a type of no integers, 22023 for options that give no numbers.
+/// `Invalid` (22023) for a type of no integers, and for options that give no numbers.
 pub(super) fn of_options(
     id: SequenceId,
     name: String,
