@@ -331,6 +331,7 @@ fn leave_out(
             manifest = manifest.into_next(&Edit::DropTable { table })?;
         }
         manifest.number = number;
+        manifest.prune_plain_views();
         check_loaded(&manifest)?;
         notes.push(format!("table {name:?} was left out, with its views"));
     }

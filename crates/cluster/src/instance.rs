@@ -17,7 +17,7 @@ use lazybase_engine::stages::remap::KeyedChanges;
 use lazybase_model::access::RoleId;
 use lazybase_model::{
     Column, DatabaseId, Error, ErrorKind, Freshness, Horizon, IdKeyColumn, NextIds, OnMiss,
-    PartitionChange, Result, SchemaVersion, ScuNumber, Table, TableId, Token, ViewId,
+    PartitionChange, Result, SchemaVersion, ScuNumber, Table, TableId, Token, ViewId, ViewQuery,
 };
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -368,6 +368,20 @@ impl Instance {
         define_view(table, spec, id, view).map(Arc::new)
     }
 
+    /// The definition of a new plain view, under an id of its own. It is not there yet:
+    /// [`Instance::commit`] makes it.
+    pub fn define_plain_view(&self, name: &str, columns: Vec<Column>, query: ViewQuery) -> Table {
+        let (id, _) = self.shared.take_ids();
+        Table::plain_view(id, name, columns, query)
+    }
+
+    /// A definition that a plain view goes on under, with a version of its own. It is not in force
+    /// yet: [`Instance::commit`] takes it as a `Ddl::AlterPlainView`.
+    pub fn define_next(&self, view: Table) -> Arc<Table> {
+        let version = self.shared.take_version();
+        Arc::new(Table { version, ..view })
+    }
+
     /// The first of these numbers that a key map never gave out, if there is one.
     ///
     /// # Errors
@@ -713,6 +727,8 @@ fn ingest_options(settings: &Settings) -> IngestOptions {
 /// Above the version of every definition in the manifest, so that no two definitions of a table
 /// share one, whether they are ever committed or not.
 fn next_version(manifest: &Manifest) -> SchemaVersion {
-    let versions = manifest.tables.values().map(|state| state.table.version.0);
-    SchemaVersion(versions.max().unwrap_or(0) + 1)
+    let tables = manifest.tables.values().map(|state| &state.table);
+    let versions = tables.chain(manifest.plain_views.values());
+    let newest = versions.map(|table| table.version.0).max();
+    SchemaVersion(newest.unwrap_or(0) + 1)
 }

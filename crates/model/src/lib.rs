@@ -41,7 +41,7 @@ pub use stamp::{SourceCounts, Stage, Stamp};
 pub use table::TimeToLive;
 pub use table::{
     CellBytes, Column, ColumnDefault, ColumnId, IdentityKind, LabelRole, Layout, MergeOperator,
-    SchemaVersion, Table, TableId, TableName, View, ViewId,
+    SchemaVersion, Table, TableId, TableName, UsedColumn, UsedTable, View, ViewId, ViewQuery,
 };
 pub use text_place::TextPlace;
 pub use token::{DatabaseId, Token};

@@ -13,8 +13,10 @@ use crate::partition::Partitioning;
 use crate::sequence::SequenceId;
 
 mod labelled;
+mod query;
 
 pub use labelled::{check_labelled, check_row_labels};
+pub use query::{UsedColumn, UsedTable, ViewQuery};
 
 /// A table's id: never used again, not even for a table of the same name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -509,6 +511,9 @@ pub struct Table {
     /// NULL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub view_of: Option<TableId>,
+    /// The query that it stands for, if it is a plain view: then nothing of it is kept but this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub query: Option<Box<ViewQuery>>,
 }
 
 fn is_zero(number: &u32) -> bool {
@@ -552,7 +557,22 @@ impl Table {
             ttl: None,
             freshness_target_micros: None,
             view_of: None,
+            query: None,
             key_map: None,
+        }
+    }
+
+    /// A plain view, whose columns are numbered as they stand. Its primary view is none: no run is
+    /// of number 0.
+    pub fn plain_view(
+        id: TableId,
+        name: impl Into<TableName>,
+        columns: Vec<Column>,
+        query: ViewQuery,
+    ) -> Table {
+        Table {
+            query: Some(Box::new(query)),
+            ..Table::new(id, ViewId(0), name, columns, &[])
         }
     }
 
@@ -659,6 +679,7 @@ impl Table {
             ttl: None,
             freshness_target_micros: None,
             view_of: None,
+            query: None,
             key_map: Some(KeyMap {
                 owner: self.id,
                 partitions: PARTITIONS,

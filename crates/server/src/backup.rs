@@ -223,8 +223,8 @@ pub(crate) async fn restore(db: Option<PathBuf>, args: RestoreArgs) -> Result<()
     }
     for view in &report.dropped_views {
         text += &format!(
-            "view {view:?} was left out: its table had other columns then, or a table \
-             its name\n"
+            "view {view:?} was left out: what it reads was not there then, or had other columns, \
+             or a table had its name\n"
         );
     }
     for file in &report.absent {

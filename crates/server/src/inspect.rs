@@ -152,6 +152,10 @@ fn manifest_text(manifest: &Manifest, all: bool) -> String {
             text.push_str(&table_text(manifest, view, all));
         }
     }
+    for view in manifest.plain_views.values() {
+        let (name, id, query) = (&view.name, view.id, edits::query(view));
+        text.push_str(&format!("\nview {name} ({id}): {query}\n"));
+    }
     for (name, mark) in &manifest.producers {
         let line = format!(
             "producer {name}: last batch {} in SCU {}, epoch {}\n",

@@ -51,7 +51,7 @@ pub struct RestoreReport {
     pub bytes: u64,
     /// Producers that were forgotten.
     pub forgotten: Vec<String>,
-    /// Secondary views that did not fit their tables as they were then, or whose name a table had.
+    /// Views that did not fit their tables as they were then, or whose name a table had.
     pub dropped_views: Vec<String>,
     /// Files that the backup is without: times of old SCUs.
     pub absent: Vec<String>,
@@ -111,7 +111,11 @@ async fn restore_chosen(
     let dropped_views = dropped_views
         .filter(|(id, _)| !manifest.views.contains_key(id))
         .map(|(_, view)| view.table.name.clone());
-    let dropped_views = dropped_views.collect();
+    let plain = backup.manifest.plain_views.iter();
+    let plain = plain
+        .filter(|(id, _)| !manifest.plain_views.contains_key(id))
+        .map(|(_, view)| view.name.clone());
+    let dropped_views = dropped_views.chain(plain).collect();
     // A token of the old history is none of the new one.
     manifest.database.history = other_history(target, backup.manifest.database.history);
     manifest.number += 1;

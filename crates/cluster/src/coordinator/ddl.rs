@@ -27,6 +27,7 @@ use lazybase_engine::stages::ingest::{
 use lazybase_model::access::RoleId;
 use lazybase_model::{
     Column, Error, ErrorKind, PartitionChange, Result, SchemaVersion, ScuNumber, Table, TableId,
+    UsedColumn,
 };
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
@@ -435,6 +436,8 @@ fn empties(ddl: &Ddl) -> bool {
         Ddl::Create { .. } | Ddl::Alter { .. } | Ddl::Drop { .. } => false,
         Ddl::CreateView { .. } | Ddl::DropView { .. } | Ddl::Access { .. } => false,
         Ddl::CreateSequence { .. } | Ddl::AlterSequence { .. } | Ddl::DropSequence { .. } => false,
+        Ddl::CreatePlainView { .. } => false,
+        Ddl::AlterPlainView { .. } | Ddl::DropPlainView { .. } => false,
     }
 }
 
@@ -457,6 +460,7 @@ fn told(manifest: &Manifest, ddl: &[Ddl]) -> String {
 fn validate(manifest: &Manifest, ddl: &[Ddl]) -> Result<()> {
     let states = manifest.tables.values().chain(manifest.views.values());
     let tables = states.map(|state| &state.table);
+    let tables = tables.chain(manifest.plain_views.values());
     let mut known: BTreeMap<TableId, &Table> = tables.map(|table| (table.id, &**table)).collect();
     // Changes of partitions give versions too.
     let mut versions: BTreeMap<TableId, SchemaVersion> = BTreeMap::new();
@@ -508,9 +512,14 @@ fn validate(manifest: &Manifest, ddl: &[Ddl]) -> Result<()> {
                 check_view(table, view)?;
                 known.insert(view.id, view);
             }
-            Ddl::DropView { view } => {
+            Ddl::DropView { view } | Ddl::DropPlainView { view } => {
                 known.remove(view).ok_or_else(|| table_gone(*view))?;
             }
+            Ddl::CreatePlainView { view } => {
+                check_free(&known, &view.name)?;
+                known.insert(view.id, view);
+            }
+            Ddl::AlterPlainView { base, view } => alter_plain_view(&mut known, *base, view)?,
             // The edit itself looks, before it is written.
             Ddl::Access { .. } => {}
             // They are looked at together, once tables are as they will be.
@@ -518,9 +527,56 @@ fn validate(manifest: &Manifest, ddl: &[Ddl]) -> Result<()> {
         }
     }
     check_sequences(manifest, ddl, &known)?;
-    known
-        .values()
-        .try_for_each(|table| check_owners(table, &known))
+    known.values().try_for_each(|table| {
+        check_owners(table, &known)?;
+        check_read(manifest, table, &known)
+    })
+}
+
+fn alter_plain_view<'d>(
+    known: &mut BTreeMap<TableId, &'d Table>,
+    base: SchemaVersion,
+    view: &'d Table,
+) -> Result<()> {
+    let before = known.remove(&view.id);
+    let before = before.ok_or_else(|| table_gone(view.id))?;
+    if before.version != base {
+        return Err(view_changed(&before.name));
+    }
+    check_free(known, &view.name)?;
+    known.insert(view.id, view);
+    Ok(())
+}
+
+/// Whether all that a plain view reads is there in the end.
+fn check_read(manifest: &Manifest, view: &Table, known: &BTreeMap<TableId, &Table>) -> Result<()> {
+    let uses = view.query.iter().flat_map(|query| &query.uses);
+    for used in uses {
+        let table = known.get(&used.table);
+        let has = |column: &UsedColumn| {
+            let mut columns = table.iter().flat_map(|table| &table.columns);
+            columns.any(|of| of.id == column.id)
+        };
+        let mut read = used.columns.iter().filter(|column| column.read);
+        if table.is_some() && read.all(has) {
+            continue;
+        }
+        // What it reads went meanwhile, or goes now.
+        return Err(match manifest.missing_for(view) {
+            Some(used) => Error::conflict(format!(
+                "{:?}, or a column of it, was dropped while view {:?} was being made",
+                used.name, view.name
+            ))
+            .with_sqlstate("40001"),
+            None => Error::conflict(format!(
+                "{:?}, or a column of it, can't be dropped: view {:?} reads it",
+                used.name, view.name
+            ))
+            .with_hint("DROP ... CASCADE drops the views with it")
+            .with_sqlstate("2BP01"),
+        });
+    }
+    Ok(())
 }
 
 /// Whether the owners of a table's ID keys are there.
@@ -546,9 +602,14 @@ fn check_free(known: &BTreeMap<TableId, &Table>, name: &str) -> Result<()> {
         Some(other) if other.view_of.is_some() => {
             format!("{name:?} is there already: a materialized view")
         }
+        Some(other) if other.query.is_some() => format!("{name:?} is there already: a view"),
         Some(_) => format!("table {name:?} is there already"),
     };
     Err(Error::conflict(what).with_sqlstate("42P07"))
+}
+
+fn view_changed(name: &str) -> Error {
+    Error::conflict(format!("view {name:?} was changed by another session")).with_sqlstate("40001")
 }
 
 fn table_changed(name: &str) -> Error {

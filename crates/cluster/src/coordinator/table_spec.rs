@@ -152,6 +152,7 @@ pub(crate) fn define_view(
         freshness_target_micros: None,
         key_map: None,
         view_of: Some(table.id),
+        query: None,
     };
     KeyCodec::primary(&made)?;
     Ok(made)
@@ -302,6 +303,7 @@ pub(crate) fn define(spec: &TableSpec, id: TableId, view: ViewId) -> Result<Tabl
         ttl: None,
         freshness_target_micros: spec.freshness_target_micros,
         view_of: None,
+        query: None,
     };
     let table = match &spec.ttl {
         Some((column, micros)) => mortal(table, column, *micros)?,

@@ -92,7 +92,9 @@ impl GivenUp {
             }
             Ddl::Partition { table, .. } => (Some(self.name(*table)), "changed its partitions"),
             Ddl::CreateView { view } => (Some(view.name.clone()), "made the view"),
-            Ddl::DropView { .. } => (None, "dropped a view"),
+            Ddl::CreatePlainView { view } => (Some(view.name.clone()), "made the view"),
+            Ddl::AlterPlainView { view, .. } => (Some(view.name.clone()), "changed the view"),
+            Ddl::DropView { .. } | Ddl::DropPlainView { .. } => (None, "dropped a view"),
             Ddl::Access { .. } => (None, "changed who may do what"),
             Ddl::CreateSequence { .. } | Ddl::DropSequence { .. } => {
                 (None, "made or dropped a sequence")

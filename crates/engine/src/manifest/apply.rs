@@ -27,38 +27,12 @@ use crate::schema::check_succession;
 
 mod access;
 mod merges;
+mod plain_views;
 mod sequences;
 mod views;
 
 use merges::{joined_span, share_segments};
 pub(crate) use views::{has_names_of, view_fits};
-
-impl Edit {
-    /// The variant's name as the log spells it.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Edit::Create { .. } => "create",
-            Edit::Barrier { .. } => "barrier",
-            Edit::Transaction { .. } => "transaction",
-            Edit::CreateTable { .. } => "create_table",
-            Edit::DropTable { .. } => "drop_table",
-            Edit::TruncateTable { .. } => "truncate_table",
-            Edit::Seal { .. } => "seal",
-            Edit::Remapped { .. } => "remapped",
-            Edit::Sorted { .. } => "sorted",
-            Edit::Merged { .. } => "merged",
-            Edit::SplitRange { .. } => "split_range",
-            Edit::Retire { .. } => "retire",
-            Edit::ArchiveTimes { .. } => "archive_times",
-            Edit::OpenProducer { .. } => "open_producer",
-            Edit::Heal { .. } => "heal",
-            Edit::ReserveNumbers { .. } => "reserve_numbers",
-            Edit::SetSequence { .. } => "set_sequence",
-            Edit::Advanced { .. } => "advanced",
-            Edit::ResetView { .. } => "reset_view",
-        }
-    }
-}
 
 impl Manifest {
     /// The manifest after [`Edit::Create`]: number 1, nothing in it.
@@ -80,6 +54,7 @@ impl Manifest {
             tables: BTreeMap::new(),
             views: BTreeMap::new(),
             sequences: BTreeMap::new(),
+            plain_views: BTreeMap::new(),
             scus: BTreeMap::new(),
             times: BTreeMap::new(),
             history: ScuHistory::default(),
@@ -228,6 +203,9 @@ impl Manifest {
                 }
                 Ddl::CreateView { view } => self.create_view(view)?,
                 Ddl::DropView { view } => self.drop_view(*view)?,
+                Ddl::CreatePlainView { view } => self.create_plain_view(view)?,
+                Ddl::AlterPlainView { base, view } => self.alter_plain_view(*base, view)?,
+                Ddl::DropPlainView { view } => self.drop_plain_view(*view)?,
                 Ddl::Access { change } => self.change_access(change)?,
                 Ddl::CreateSequence { sequence, counter } => {
                     self.create_sequence(sequence, *counter)?;
@@ -275,7 +253,7 @@ impl Manifest {
     /// The ids of a new table or view are its own from here on.
     fn take_ids(&mut self, table: &Table) -> Result<()> {
         let (id, view) = (table.id, table.primary.id);
-        if self.is_used(id) || self.table_of_view(view).is_some() {
+        if self.has(id, None) || self.table_of_view(view).is_some() {
             let message = format!("the ids {id} and {view} are in use");
             return Err(Error::conflict(message));
         }
@@ -335,7 +313,8 @@ impl Manifest {
     fn alter_table(&mut self, base: SchemaVersion, table: &Table, clock_micros: i64) -> Result<()> {
         let named = self.table_named(&table.name);
         let is_other = named.is_some_and(|state| state.table.id != table.id);
-        if is_other || self.sequence_named(&table.name).is_some() {
+        let of_sequence = self.sequence_named(&table.name).is_some();
+        if is_other || of_sequence || self.plain_view_named(&table.name).is_some() {
             let message = format!("table {:?} exists already", table.name);
             return Err(Error::conflict(message).with_sqlstate("42P07"));
         }

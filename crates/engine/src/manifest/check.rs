@@ -35,6 +35,8 @@
 //! - MAN-19: sequences have names of their own, numbers to give out, and stand within their bounds;
 //!   what they are of, and what columns take numbers of, is there; unless a sequence was set, its
 //!   numbers only go on.
+//! - MAN-20: every plain view has a query, all that it reads is there, and none of that is the view
+//!   itself, be it through others.
 //!
 //! The check of a commit looks at what it touched ([`touched`]): of the others it compares no more
 //! than pointers. It refuses what the check of everything would refuse. Pure.
@@ -42,7 +44,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use lazybase_model::{Error, ErrorKind, NextIds, Result, ScuNumber};
+use lazybase_model::{Error, ErrorKind, NextIds, Result, ScuNumber, SequenceId};
 
 use super::partitions::check_partitions;
 use super::state::{Manifest, Run, RunKind, RunRef, TableState};
@@ -185,6 +187,7 @@ fn check_value(new: &Manifest, old: Option<&Manifest>) -> Checked {
     sequences::check(new, &touched)?;
     if touched.definitions() {
         check_names(new)?;
+        check_plain_views(new)?;
     }
     for state in new.tables.values().chain(new.views.values()) {
         if touched.has(state) {
@@ -206,6 +209,28 @@ fn check_names(new: &Manifest) -> Checked {
         let alone = names.insert(table.name.as_str()) && views.insert(table.primary.id);
         require(alone, "MAN-11", || {
             format!("table {:?} or its view is there twice", table.name)
+        })?;
+    }
+    for view in new.plain_views.values() {
+        require(names.insert(view.name.as_str()), "MAN-11", || {
+            format!("{:?} is there twice", view.name)
+        })?;
+    }
+    Ok(())
+}
+
+/// MAN-20, and MAN-11 of the ids.
+fn check_plain_views(new: &Manifest) -> Checked {
+    for (id, view) in &new.plain_views {
+        let of_sequence = new.sequences.contains_key(&SequenceId(id.0));
+        let alone = *id == view.id && new.state_of(*id).is_none() && !of_sequence;
+        require(alone && id.0 < new.next_table, "MAN-11", || {
+            format!("view {:?} has the id of something else", view.name)
+        })?;
+        let missing = new.missing_for(view).map(|used| &used.name);
+        let sound = view.query.is_some() && missing.is_none() && !new.reads_itself(*id);
+        require(sound, "MAN-20", || {
+            format!("view {:?} reads itself, or lacks {missing:?}", view.name)
         })?;
     }
     Ok(())

@@ -3,10 +3,12 @@
 //! ```text
 //!   each range: a path of runs to the boundary -> runs of its own, trimmed so that they adjoin
 //!   tables: as they were defined then; secondary views: to be built anew
+//!   plain views: those of now whose tables were there
 //! ```
 //!
 //! Pure. The result keeps every invariant (`check.rs`) or is an error.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use lazybase_model::{Error, Result, ScuNumber, Span, ViewId};
@@ -54,8 +56,9 @@ impl Manifest {
 
     /// The database as it was at the end of SCU `boundary`: nothing of what came after it is there.
     /// Tables that are gone by now stay away; secondary views begin again from nothing, and those
-    /// that do not fit their table as it was are left out. Roles are those of now, and so is what
-    /// they may do with what is there.
+    /// that do not fit their table as it was are left out, as are plain views that read what was
+    /// not there or have the name of a table of then. Roles are those of now, and so is what they
+    /// may do with what is there.
     ///
     /// # Errors
     /// `NotFound` when the boundary lies outside what is kept; `Corrupt` when the rows that lead
@@ -95,6 +98,11 @@ impl Manifest {
         for view in ids {
             cut = cut.into_next(&Edit::ResetView { view })?;
         }
+        let names = cut.tables.values().map(|state| state.table.name.as_str());
+        let names: BTreeSet<&str> = names.collect();
+        cut.plain_views
+            .retain(|_, view| !names.contains(view.name.as_str()));
+        cut.prune_plain_views();
         cut.prune_access();
         check_loaded(&cut)?;
         Ok(cut)

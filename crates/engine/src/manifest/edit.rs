@@ -186,6 +186,33 @@ pub enum Edit {
     },
 }
 
+impl Edit {
+    /// The variant's name as the log spells it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Edit::Create { .. } => "create",
+            Edit::Barrier { .. } => "barrier",
+            Edit::Transaction { .. } => "transaction",
+            Edit::CreateTable { .. } => "create_table",
+            Edit::DropTable { .. } => "drop_table",
+            Edit::TruncateTable { .. } => "truncate_table",
+            Edit::Seal { .. } => "seal",
+            Edit::Remapped { .. } => "remapped",
+            Edit::Sorted { .. } => "sorted",
+            Edit::Merged { .. } => "merged",
+            Edit::SplitRange { .. } => "split_range",
+            Edit::Retire { .. } => "retire",
+            Edit::ArchiveTimes { .. } => "archive_times",
+            Edit::OpenProducer { .. } => "open_producer",
+            Edit::Heal { .. } => "heal",
+            Edit::ReserveNumbers { .. } => "reserve_numbers",
+            Edit::SetSequence { .. } => "set_sequence",
+            Edit::Advanced { .. } => "advanced",
+            Edit::ResetView { .. } => "reset_view",
+        }
+    }
+}
+
 /// A table goes from one definition to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VersionStep {
@@ -244,6 +271,23 @@ pub enum Ddl {
     /// A secondary view ends.
     DropView {
         /// Which, by the id of its rows' definition.
+        view: TableId,
+    },
+    /// A plain view begins: a query under a name.
+    CreatePlainView {
+        /// Its definition, id included.
+        view: Table,
+    },
+    /// A plain view goes on under another definition: another name, query or comment.
+    AlterPlainView {
+        /// The version that it has: another one meanwhile is a conflict.
+        base: SchemaVersion,
+        /// The definition that it gets, under its own id.
+        view: Table,
+    },
+    /// A plain view ends.
+    DropPlainView {
+        /// Which.
         view: TableId,
     },
     /// Who may do what changes.

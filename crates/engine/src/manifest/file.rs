@@ -20,7 +20,7 @@ use crate::framed_json;
 
 /// The version of the format that this program writes, and the newest that it reads. Version 1
 /// knew no transactions with DDL, version 2 no schema changes, partitions, views, ID keys and merge
-/// operators, version 4 nothing of who may do what, version 8 no sequences.
+/// operators, version 4 nothing of who may do what, version 8 no sequences and no plain views.
 pub const FORMAT: u32 = 9;
 
 /// The folder of the manifest's files.

@@ -441,6 +441,9 @@ pub struct Manifest {
     /// Sequences by id.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sequences: BTreeMap<SequenceId, Arc<SequenceState>>,
+    /// Plain views by id: queries under names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub plain_views: BTreeMap<TableId, Arc<Table>>,
     /// Sealed SCUs whose log is still kept.
     pub scus: BTreeMap<ScuNumber, Arc<ScuEntry>>,
     /// Times of the SCUs that a horizon may still name, and of the last one before them.

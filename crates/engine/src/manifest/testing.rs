@@ -48,6 +48,7 @@ pub(crate) fn table(name: &str, id: u32, view: u32) -> Table {
         ttl: None,
         freshness_target_micros: None,
         view_of: None,
+        query: None,
         key_map: None,
     }
 }

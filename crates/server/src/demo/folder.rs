@@ -109,7 +109,9 @@ async fn others(store: LocalStore) -> Result<Vec<String>> {
         Err(error) => return Err(error),
     };
     let states = manifest.tables.values().chain(manifest.views.values());
-    let names = states.map(|state| state.table.name.as_str());
+    let tables = states.map(|state| &state.table);
+    let tables = tables.chain(manifest.plain_views.values());
+    let names = tables.map(|table| table.name.as_str());
     let others = names.filter(|name| !TABLES.contains(name));
     Ok(others.map(|name| format!("{name:?}")).collect())
 }

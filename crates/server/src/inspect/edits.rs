@@ -194,6 +194,18 @@ fn ddl_text(change: &Ddl) -> String {
         }
         Ddl::CreateView { view } => begins("materialized view", view),
         Ddl::DropView { view } => format!("materialized view {view} ends"),
+        Ddl::CreatePlainView { view } => {
+            format!("view {} ({}) begins: {}", view.name, view.id, query(view))
+        }
+        Ddl::AlterPlainView { base, view } => format!(
+            "view {} ({}) goes from version {} to {}: {}",
+            view.name,
+            view.id,
+            base.0,
+            view.version.0,
+            query(view)
+        ),
+        Ddl::DropPlainView { view } => format!("view {view} ends"),
         Ddl::Access { change } => change_text(change),
         Ddl::CreateSequence { sequence, counter } => {
             sequence_text(sequence, "begins", Some(*counter))
@@ -203,6 +215,12 @@ fn ddl_text(change: &Ddl) -> String {
         }
         Ddl::DropSequence { sequence } => format!("sequence {sequence} ends"),
     }
+}
+
+/// The query of a plain view, on one line.
+pub(super) fn query(view: &Table) -> String {
+    let text = view.query.as_ref().map_or("", |query| query.text.as_str());
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn version_step(step: &VersionStep) -> String {

@@ -37,9 +37,10 @@ impl Manifest {
         if column.is_none() && self.sequences.contains_key(&SequenceId(table.0)) {
             return true;
         }
-        let state = self.tables.get(&table).or_else(|| self.views.get(&table));
-        state.is_some_and(|state| {
-            let mut columns = state.table.columns.iter();
+        let kept = self.state_of(table).map(|state| &state.table);
+        let found = kept.or_else(|| self.plain_views.get(&table));
+        found.is_some_and(|table| {
+            let mut columns = table.columns.iter();
             column.is_none_or(|id| columns.any(|column| column.id == id))
         })
     }

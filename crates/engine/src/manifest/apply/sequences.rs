@@ -26,19 +26,12 @@ impl Manifest {
         })
     }
 
-    /// Whether a table, a view or a sequence has this id.
-    pub(super) fn is_used(&self, id: TableId) -> bool {
-        self.tables.contains_key(&id)
-            || self.views.contains_key(&id)
-            || self.sequences.contains_key(&SequenceId(id.0))
-    }
-
     pub(super) fn create_sequence(&mut self, sequence: &Sequence, counter: Counter) -> Result<()> {
         if self.is_named(&sequence.name) {
             let message = format!("{:?} exists already", sequence.name);
             return Err(Error::conflict(message).with_sqlstate("42P07"));
         }
-        if self.is_used(sequence.id.as_object()) {
+        if self.has(sequence.id.as_object(), None) {
             let message = format!("the id {} is in use", sequence.id);
             return Err(Error::conflict(message));
         }

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lazybase_model::{
-    ErrorKind, Horizon, NextIds, SchemaVersion, ScuNumber, Span, TableId, ViewId,
+    ErrorKind, Horizon, NextIds, SchemaVersion, ScuNumber, Span, TableId, UsedColumn, UsedTable,
+    ViewId, ViewQuery,
 };
 use proptest::prelude::*;
 
@@ -413,6 +414,111 @@ fn what_was_granted_goes_with_what_it_is_for() {
         role: Role::new(role, "bert"),
     });
     assert_eq!(kind_of(story.try_apply(again)), ErrorKind::Conflict);
+}
+
+/// A plain view that reads the first column of something.
+fn plain_view(id: u32, name: &str, of: &Table) -> Table {
+    let column = of.columns[0].clone();
+    let used = UsedColumn {
+        id: column.id,
+        name: column.name.clone(),
+        read: true,
+    };
+    let query = ViewQuery {
+        text: format!("SELECT {} FROM {}", column.name, of.name),
+        uses: vec![UsedTable {
+            name: of.name.clone(),
+            table: of.id,
+            columns: vec![used],
+        }],
+    };
+    Table::plain_view(TableId(id), name, vec![column], query)
+}
+
+#[test]
+fn plain_views_have_names_ids_and_versions_as_tables_have() {
+    let mut story = Story::new();
+    story.create_table("t");
+    let t = story.manifest.table_named("t").unwrap().table.clone();
+    let create = |view: &Table| Ddl::CreatePlainView { view: view.clone() };
+    let first = plain_view(2, "v", &t);
+    story.apply(transaction(vec![create(&first)], None));
+    assert_eq!(story.manifest.next_table, 3);
+    let taken = plain_view(3, "t", &t);
+    let refused = story.try_apply(transaction(vec![create(&taken)], None));
+    assert_eq!(kind_of(refused), ErrorKind::Conflict);
+    let same_id = plain_view(2, "w", &t);
+    let refused = story.try_apply(transaction(vec![create(&same_id)], None));
+    assert_eq!(kind_of(refused), ErrorKind::Conflict);
+    let named = Ddl::Create {
+        table: table("v", 3, 3),
+    };
+    let refused = story.try_apply(transaction(vec![named], None));
+    assert_eq!(kind_of(refused), ErrorKind::Conflict);
+
+    let alter = |base: u32, next: u32, view: &Table| Ddl::AlterPlainView {
+        base: SchemaVersion(base),
+        view: Table {
+            version: SchemaVersion(next),
+            ..view.clone()
+        },
+    };
+    let renamed = Table {
+        name: "w".to_owned(),
+        ..first.clone()
+    };
+    story.apply(transaction(vec![alter(0, 4, &renamed)], None));
+    assert!(story.manifest.plain_view_named("v").is_none());
+    let late = story.try_apply(transaction(vec![alter(0, 5, &first)], None));
+    assert_eq!(kind_of(late), ErrorKind::Conflict);
+
+    // One reads the other; then it can't be the other way round.
+    let other = plain_view(3, "x", &renamed);
+    story.apply(transaction(vec![create(&other)], None));
+    let circle = Table {
+        query: plain_view(2, "w", &other).query,
+        ..renamed.clone()
+    };
+    let refused = story.try_apply(transaction(vec![alter(4, 6, &circle)], None));
+    assert_eq!(kind_of(refused), ErrorKind::Conflict);
+
+    let drop = |view: u32| Ddl::DropPlainView {
+        view: TableId(view),
+    };
+    story.apply(transaction(vec![drop(2), drop(3)], None));
+    assert!(story.manifest.plain_views.is_empty());
+    let again = story.try_apply(transaction(vec![drop(2)], None));
+    assert_eq!(kind_of(again), ErrorKind::NotFound);
+}
+
+#[test]
+fn plain_views_go_with_what_they_read_where_nobody_is_asked() {
+    let mut story = Story::new();
+    story.create_table("t");
+    story.create_table("u");
+    let named = |story: &Story, name| story.manifest.table_named(name).unwrap().table.clone();
+    let (t, u) = (named(&story, "t"), named(&story, "u"));
+    let of_t = plain_view(3, "of_t", &t);
+    let of_view = plain_view(4, "of_view", &of_t);
+    let of_u = plain_view(5, "of_u", &u);
+    let create = |view: &Table| Ddl::CreatePlainView { view: view.clone() };
+    let ddl = [&of_view, &of_t, &of_u].map(create);
+    story.apply(transaction(ddl.to_vec(), None));
+    let mut without = story.manifest.clone();
+    without.tables.remove(&t.id);
+    without.prune_plain_views();
+    let left: Vec<TableId> = without.plain_views.keys().copied().collect();
+    assert_eq!(left, [of_u.id]);
+    // A column that nobody reads may go, one that is read may not.
+    let mut columns = story.manifest.clone();
+    let state = columns.tables.get_mut(&u.id).unwrap();
+    let table = Arc::make_mut(&mut Arc::make_mut(state).table);
+    table.columns.pop();
+    assert!(columns.missing_for(&of_u).is_none());
+    let state = columns.tables.get_mut(&u.id).unwrap();
+    let table = Arc::make_mut(&mut Arc::make_mut(state).table);
+    table.columns.clear();
+    assert!(columns.missing_for(&of_u).is_some());
 }
 
 /// What each run holds, by what made it: the SCUs that changed its view.

@@ -49,6 +49,7 @@ impl Manifest {
         self.table_named(name).is_some()
             || self.view_named(name).is_some()
             || self.sequence_named(name).is_some()
+            || self.plain_view_named(name).is_some()
     }
 
     /// The secondary views of the tables whose primary views `which` chooses.

@@ -16,7 +16,9 @@ pub(super) fn check(new: &Manifest, touched: &Touched<'_>) -> Checked {
         return Ok(());
     }
     let others = new.tables.values().chain(new.views.values());
-    let mut names: BTreeSet<&str> = others.map(|state| state.table.name.as_str()).collect();
+    let others = others.map(|state| &state.table);
+    let others = others.chain(new.plain_views.values());
+    let mut names: BTreeSet<&str> = others.map(|table| table.name.as_str()).collect();
     for state in new.sequences.values() {
         let name = state.sequence.name.as_str();
         require(names.insert(name), "MAN-19", || {

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use lazybase_model::partition::{BoundBytes, RangeBound, RangeRule};
-use lazybase_model::{NextIds, Partitioning, RangeBounds, ScuNumber, TableId};
+use lazybase_model::{
+    NextIds, Partitioning, RangeBounds, ScuNumber, Table, TableId, UsedTable, ViewQuery,
+};
 use proptest::prelude::*;
 
 use super::*;
@@ -49,6 +51,21 @@ fn run(manifest: &mut Manifest, id: u64) -> &mut Run {
     Arc::make_mut(manifest.runs.get_mut(&RunId(id)).unwrap())
 }
 
+/// A plain view of number 2, which reads something.
+fn read_by_plain_view(manifest: &mut Manifest, table: TableId) {
+    let query = ViewQuery {
+        text: "SELECT 1 FROM it".to_owned(),
+        uses: vec![UsedTable {
+            name: "it".to_owned(),
+            table,
+            columns: Vec::new(),
+        }],
+    };
+    let view = Table::plain_view(TableId(2), "v", Vec::new(), query);
+    manifest.plain_views.insert(view.id, Arc::new(view));
+    manifest.next_table = 3;
+}
+
 fn batch(scu: u64, number: u64) -> Option<DdlBatch> {
     let scu = ScuNumber(scu);
     Some(DdlBatch { scu, number })
@@ -57,7 +74,10 @@ fn batch(scu: u64, number: u64) -> Option<DdlBatch> {
 #[test]
 fn each_invariant_is_found_by_its_name() {
     type Change = fn(&mut Manifest);
-    let cases: [(&str, Change); 21] = [
+    let cases: [(&str, Change); 24] = [
+        ("MAN-20", |m| read_by_plain_view(m, TableId(9))),
+        ("MAN-20", |m| read_by_plain_view(m, TableId(2))),
+        ("none", |m| read_by_plain_view(m, TableId(1))),
         ("MAN-1", |m| drop(table(m).ranges.remove(0))),
         ("MAN-1", |m| range(m, 0).range.high = Some(key(99))),
         ("MAN-1", |m| table(m).ranges.swap(0, 1)),

@@ -42,7 +42,7 @@ impl<'a> Touched<'a> {
             views.insert(run.view);
             runs.insert(*id);
         });
-        let mut definitions = false;
+        let mut definitions = old.plain_views != new.plain_views;
         for (before, after) in [(&old.tables, &new.tables), (&old.views, &new.views)] {
             each_difference(before, after, |_, state| {
                 views.insert(state.table.primary.id);

@@ -14,8 +14,8 @@ use lazybase_model::partition::{
 };
 use lazybase_model::sequence::{Counter, SequenceOwner};
 use lazybase_model::{
-    Column, ColumnDefault, ColumnId, IdentityKind, LabelRole, NextIds, ScuNumber, Sequence,
-    SequenceId, Span, TableId,
+    Column, ColumnDefault, ColumnId, IdentityKind, LabelRole, NextIds, SchemaVersion, ScuNumber,
+    Sequence, SequenceId, Span, Table, TableId, UsedColumn, UsedTable, ViewQuery,
 };
 
 use super::*;
@@ -349,6 +349,7 @@ fn golden_story_8() -> Story {
 fn golden_story_9() -> Story {
     let mut story = golden_story_8();
     golden_sequences(&mut story);
+    golden_plain_views(&mut story);
     story
 }
 
@@ -415,6 +416,62 @@ fn golden_sequences(story: &mut Story) {
     ];
     let edit = transaction(ddl, story);
     story.apply(edit);
+}
+
+/// Plain views: one that is renamed, and one that ends.
+fn golden_plain_views(story: &mut Story) {
+    let id = story.manifest.next_table;
+    let mut tables = story.manifest.tables.values();
+    let table = tables
+        .find(|state| state.table.name == "documents")
+        .unwrap();
+    let table = Arc::clone(&table.table);
+    let used = |read: bool| UsedTable {
+        name: "documents".to_owned(),
+        table: table.id,
+        columns: (table.columns.iter())
+            .map(|column| UsedColumn {
+                id: column.id,
+                name: column.name.clone(),
+                read,
+            })
+            .collect(),
+    };
+    let view = |id, name: &str, read| {
+        let query = ViewQuery {
+            text: "SELECT id AS number FROM documents".to_owned(),
+            uses: vec![used(read)],
+        };
+        let columns = vec![Column::new("number", DataType::Int64)];
+        Table::plain_view(TableId(id), name, columns, query)
+    };
+    let first = view(id, "numbers", true);
+    let renamed = Table {
+        name: "all_numbers".to_owned(),
+        version: SchemaVersion(1),
+        comment: Some("of documents".to_owned()),
+        ..first.clone()
+    };
+    let second = view(id + 1, "others", false);
+    let ddl = vec![
+        Ddl::CreatePlainView {
+            view: first.clone(),
+        },
+        Ddl::CreatePlainView {
+            view: second.clone(),
+        },
+        Ddl::AlterPlainView {
+            base: first.version,
+            view: renamed,
+        },
+        Ddl::DropPlainView { view: second.id },
+    ];
+    story.apply(Edit::Transaction {
+        ddl,
+        batch: None,
+        own_scu: false,
+        clock_micros: story.now_micros,
+    });
 }
 
 /// What goes from role to role: grant options, grants on tables to come, owners of producers; each
@@ -622,7 +679,7 @@ fn golden_views(story: &mut Story) {
 )]
 fn golden_files_read_and_are_written_the_same() {
     const CHECKPOINTS: [u64; 16] = [
-        10, 24, 28, 31, 33, 34, 37, 40, 44, 45, 47, 49, 50, 51, 52, 56,
+        10, 24, 28, 31, 33, 34, 37, 40, 44, 45, 47, 49, 50, 51, 52, 57,
     ];
     let folder = format!("{GOLDEN}/format-{}", file::FORMAT);
     let story = golden_story_9();
