@@ -25,6 +25,7 @@ use crate::notice::Notice;
 use crate::parse::alter::{AlterStep, AlterTable};
 use crate::parse::create::no_storage;
 use crate::parse::unsupported;
+use crate::plain_views;
 use crate::sequences::columns::resolved;
 use crate::session::Shared;
 use crate::temporary;
@@ -43,6 +44,9 @@ pub(crate) async fn alter(session: &Arc<Shared>, alter: AlterTable) -> Result<An
     loop {
         attempts += 1;
         let visible = session.visible();
+        if alter.of_view || visible.plain_view(&alter.name).is_some() {
+            return plain_views::alter(session, &alter).await;
+        }
         let before = match visible.require(&alter.name) {
             Err(_) if alter.if_exists => {
                 let name = temporary::own_name(&alter.name);
@@ -73,8 +77,12 @@ pub(crate) async fn alter(session: &Arc<Shared>, alter: AlterTable) -> Result<An
         // Views that the transaction has made itself are known to nobody else before COMMIT.
         let views = visible.views_of(before.id);
         check_views(&before, &after, views.iter().map(Arc::as_ref))?;
+        let readers = plain_views::check_readers(&visible, &before, &after, alter.cascade)?;
         let mut sink = Sink::of(session);
         let in_transaction = sink.in_transaction();
+        for view in readers {
+            sink.change_table(TableChange::DropPlainView(view))?;
+        }
         sink.change_table(TableChange::Alter { before, after })?;
         match sink.finish(session).await {
             Err(error) if !in_transaction && attempts < ATTEMPTS && is_stale(&error) => {}
@@ -92,12 +100,13 @@ fn check_free(visible: &Visible, table: &Table, name: &str) -> Result<()> {
         true => visible.table(&temporary::of_session(name)),
         false => visible.in_public(name),
     };
+    let taken_by = || visible.taken_by(name).filter(|_| !is_temporary);
     let what = match named {
         Some(_) => format!("table {name:?} is there already"),
-        None if !is_temporary && visible.is_taken(name) => {
-            format!("{name:?} is there already: a materialized view")
-        }
-        None => return Ok(()),
+        None => match taken_by() {
+            Some(kind) => format!("{name:?} is there already: a {kind}"),
+            None => return Ok(()),
+        },
     };
     Err(Error::conflict(what).with_sqlstate("42P07"))
 }

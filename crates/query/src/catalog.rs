@@ -28,24 +28,26 @@ use futures::future::{self, BoxFuture};
 use lazybase_cluster::Instance;
 use lazybase_engine::read::{HiddenColumn, OwnChanges, Snapshot};
 use lazybase_model::table::HIDDEN_KEY_COLUMN;
-use lazybase_model::{Error, ErrorKind, Result, Table, TableId};
+use lazybase_model::{Error, ErrorKind, Result, Table, TableId, UsedTable};
 
 use crate::access::{Gate, Identity};
 use crate::activity::Activities;
 use crate::advisory::SpanLocks;
 use crate::cursors::Cursors;
-use crate::error::into_datafusion;
+use crate::error::{into_datafusion, unknown_table};
+use crate::expansion::{PlannedViews, ViewTable};
 use crate::hidden;
 use crate::information_schema::{self, InformationSchema};
 use crate::named_statements::NamedStatements;
 use crate::parse::{CATALOG, SCHEMA, SYSTEM_SCHEMA};
 use crate::pg_catalog::system::{OfSystem, SystemTable};
 use crate::pg_catalog::{self, PG_CATALOG};
+use crate::plain_views;
 use crate::sequences::Numbers;
 use crate::settings::Settings;
 use crate::system_tables;
 use crate::table::{LazyTable, ScanNotes, Views};
-use crate::visible::Visible;
+use crate::visible::{self, Visible};
 
 /// What the names of one statement mean.
 #[derive(Debug, Clone)]
@@ -63,6 +65,11 @@ pub(crate) struct Names {
     /// The table whose rows may have IDs that are given out at COMMIT.
     pub(crate) with_new_ids: Option<TableId>,
     pub(crate) notes: ScanNotes,
+    /// The plain view whose text the names stand in, where they stand in one: they mean what they
+    /// meant when it was made.
+    pub(crate) within: Option<Arc<Table>>,
+    /// The plain views that were planned for the statement.
+    pub(crate) planned: PlannedViews,
     /// Who is connected.
     pub(crate) activities: Arc<Activities>,
     /// The session's.
@@ -81,7 +88,66 @@ impl Names {
     /// The definition of the table of a name: the name is today's, the columns are those of the
     /// horizon.
     pub(crate) fn definition(&self, name: &str) -> Result<Arc<Table>> {
-        self.of_horizon(self.visible.require(name)?)
+        match &self.within {
+            None => self.of_horizon(self.visible.require(name)?),
+            Some(view) => {
+                let (used, table) = self.used(view, name)?;
+                if table.view_of.is_some() || table.query.is_some() {
+                    return Err(
+                        Error::invalid(format!("{name:?} is a view")).with_sqlstate("42809")
+                    );
+                }
+                Ok(plain_views::as_used(self.of_horizon(table)?, used))
+            }
+        }
+    }
+
+    /// What the text of a view means by a name.
+    fn used<'v>(&self, view: &'v Table, name: &str) -> Result<(&'v UsedTable, Arc<Table>)> {
+        let used = visible::uses(view).find(|used| used.name == name);
+        let found = used.and_then(|used| Some((used, self.visible.relation_of(used.table)?)));
+        found.ok_or_else(|| unknown_table(name, visible::uses(view).map(|used| used.name.as_str())))
+    }
+
+    /// The plain view of a name.
+    pub(crate) fn plain_view(&self, name: &str) -> Option<Arc<Table>> {
+        match &self.within {
+            None => self.visible.plain_view(name),
+            Some(view) => {
+                let (_, found) = self.used(view, name).ok()?;
+                found.query.is_some().then_some(found)
+            }
+        }
+    }
+
+    /// The secondary view of a name.
+    fn secondary_view(&self, name: &str) -> Option<Arc<Table>> {
+        match &self.within {
+            None => self.visible.view(name),
+            Some(view) => {
+                let (_, found) = self.used(view, name).ok()?;
+                found.view_of.is_some().then_some(found)
+            }
+        }
+    }
+
+    /// What `*` gives of the table or plain view of a name; nothing where there is none.
+    pub(crate) fn columns_of(&self, name: &str) -> Option<Arc<Table>> {
+        match self.definition(name) {
+            Ok(table) if self.within.is_some() => Some(plain_views::listed(table)),
+            Ok(table) => Some(table),
+            Err(_) => {
+                let view = self.plain_view(name)?;
+                Some(plain_views::first_columns(view, self.columns_used(name)))
+            }
+        }
+    }
+
+    /// How many of the columns of a plain view the text knows that names it; all where that is the
+    /// statement's own.
+    fn columns_used(&self, name: &str) -> Option<usize> {
+        let used = visible::uses(self.within.as_deref()?).find(|used| used.name == name);
+        used.map(|used| used.columns.len())
     }
 
     fn of_horizon(&self, table: Arc<Table>) -> Result<Arc<Table>> {
@@ -154,6 +220,25 @@ impl Catalogs {
                 stored: Arc::new(AtOnce(StoredSchema { names })),
             }),
         }
+    }
+}
+
+impl Catalogs {
+    /// What its names mean.
+    pub(crate) fn names(&self) -> &Names {
+        &self.catalog.stored.0.names
+    }
+
+    /// The names in the text of a plain view, of which may be read what a gate lets pass.
+    pub(crate) fn within(&self, view: Arc<Table>, gate: Gate) -> Catalogs {
+        let names = Names {
+            gate,
+            within: Some(view),
+            with_new_ids: None,
+            ..self.names().clone()
+        };
+        let system = &self.catalog.system.0;
+        Catalogs::new(names, system.instance.clone(), system.settings.clone())
     }
 }
 
@@ -241,10 +326,18 @@ impl CatalogProvider for Catalog {
             SYSTEM_SCHEMA => Some(Arc::clone(&self.system) as _),
             PG_CATALOG => Some(Arc::clone(&self.pg_catalog) as _),
             INFORMATION_SCHEMA => {
-                let all = Catalogs {
-                    catalog: Arc::new(self.clone()),
-                };
                 let names = &self.stored.0.names;
+                // What there is is told by today's names, in the text of a view too.
+                let today = Names {
+                    within: None,
+                    ..names.clone()
+                };
+                let all = Catalogs {
+                    catalog: Arc::new(Catalog {
+                        stored: Arc::new(AtOnce(StoredSchema { names: today })),
+                        ..self.clone()
+                    }),
+                };
                 Some(Arc::new(InformationSchema {
                     others: InformationSchemaProvider::new(Arc::new(all)),
                     visible: names.visible.clone(),
@@ -268,7 +361,12 @@ struct StoredSchema {
 impl StoredSchema {
     /// A sequence as a table of one row, as PostgreSQL's tools read it.
     fn sequence(&self, name: &str) -> Found {
-        let Some(seen) = self.names.visible.sequence_named(name) else {
+        // The text of a view names none.
+        let seen = match self.names.within {
+            None => self.names.visible.sequence_named(name),
+            Some(_) => None,
+        };
+        let Some(seen) = seen else {
             return Ok(None);
         };
         let may = self.names.gate.take_numbers(&seen.sequence);
@@ -288,8 +386,13 @@ impl StoredSchema {
 impl Schema for StoredSchema {
     fn find(&self, name: &str) -> Found {
         let (name, shows) = hidden::shown(name);
+        if let Some(view) = self.names.plain_view(name) {
+            let planned = self.names.planned.lock().get(&view.id).cloned();
+            let columns = self.names.columns_used(name);
+            return Ok(Some(Arc::new(ViewTable::new(&view, planned, columns)?)));
+        }
         let visible = &self.names.visible;
-        let view = visible.view(name);
+        let view = self.names.secondary_view(name);
         let of_view = view.as_ref().and_then(|view| visible.table_of(view));
         let table = match of_view {
             Some(table) => self.names.of_horizon(table),
@@ -311,7 +414,9 @@ impl Schema for StoredSchema {
             let hidden = HiddenColumn::named(&table, name)?;
             Some(hidden.position(&table))
         });
-        let columns = (0..table.visible_columns()).chain(own_key).chain(shows);
+        let is_listed = |at: &usize| !plain_views::is_unlisted(&table.columns[*at]);
+        let listed = (0..table.visible_columns()).filter(is_listed);
+        let columns = listed.chain(own_key).chain(shows);
         let columns = columns.collect();
         let buffered = self
             .names
@@ -333,7 +438,11 @@ impl Schema for StoredSchema {
             Arc::clone(&self.names.notes),
             self.names.gate.clone(),
         );
-        let table = table.with_today(visible.table(name));
+        let table = match self.names.within {
+            None => table.with_today(visible.table(name)),
+            // What a view gives is a column of no table.
+            Some(_) => table.without_origin(),
+        };
         Ok(Some(Arc::new(table.with_new_ids(new_ids))))
     }
 
@@ -343,8 +452,7 @@ impl Schema for StoredSchema {
     }
 
     fn names(&self) -> Vec<String> {
-        let mut tables = self.names.visible.tables();
-        tables.extend(self.names.visible.views());
+        let mut tables = self.names.visible.relations();
         tables.retain(|table| self.names.gate.sees(table));
         tables.iter().map(|table| table.name.clone()).collect()
     }
@@ -352,7 +460,10 @@ impl Schema for StoredSchema {
     fn has(&self, name: &str) -> bool {
         let (name, _) = hidden::shown(name);
         let visible = &self.names.visible;
-        visible.table(name).is_some() || visible.view(name).is_some()
+        match &self.names.within {
+            None => visible.relation(name).is_some(),
+            Some(view) => self.names.used(view, name).is_ok(),
+        }
     }
 }
 

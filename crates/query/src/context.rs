@@ -27,6 +27,7 @@ use datafusion::sql::resolve::resolve_table_references;
 use datafusion::sql::sqlparser::ast::{Expr, ExprWithAlias, Statement, Visit};
 use futures::future::BoxFuture;
 use lazybase_cluster::Instance;
+use lazybase_model::access::Privilege;
 use lazybase_model::{Error, Result, Table, TableId};
 use lazybase_plan::statement_to_plan;
 use tracing::Instrument;
@@ -84,6 +85,8 @@ pub(crate) struct OnePartition;
 #[derive(Debug)]
 pub(crate) struct Context {
     state: SessionState,
+    /// The names that it knows; `None` where somebody else has named tables.
+    catalogs: Option<Arc<Catalogs>>,
     notes: ScanNotes,
     /// What calls of advisory locks lock, and what takes numbers of sequences; `None` where there
     /// is no session.
@@ -122,12 +125,13 @@ impl Context {
             numbers: names.numbers.clone(),
             gate: names.gate.clone(),
         };
-        let catalogs = Catalogs::new(names, instance.clone(), settings.clone());
-        let mut context = Context::over(base, settings, Arc::new(catalogs));
+        let catalogs = Arc::new(Catalogs::new(names, instance.clone(), settings.clone()));
+        let mut context = Context::over(base, settings, Arc::clone(&catalogs) as _);
         for function in functions {
             // Each statement has its own: those of the one before are not there.
             let _ = context.state.register_udf(Arc::new(function));
         }
+        context.catalogs = Some(catalogs);
         context.notes = notes;
         context.own = Some(own);
         context
@@ -150,9 +154,19 @@ impl Context {
         }
         Context {
             state,
+            catalogs: None,
             notes: ScanNotes::default(),
             own: None,
         }
+    }
+
+    pub(crate) fn state(&self) -> &SessionState {
+        &self.state
+    }
+
+    /// The names that the planner knows, where they are of a session.
+    pub(crate) fn catalogs(&self) -> Option<&Arc<Catalogs>> {
+        self.catalogs.as_ref()
     }
 
     /// The planner for a statement or an expression that names functions of advisory locks or of
@@ -216,13 +230,23 @@ impl Context {
         self.plan_in(&self.state, statement)
     }
 
+    /// What a statement means: the plan of it before anything is changed.
+    async fn logical(
+        &self,
+        state: &SessionState,
+        statement: PlannerStatement,
+    ) -> DataFusionResult<LogicalPlan> {
+        self.expand(state, &statement).await?;
+        statement_to_plan(state, statement).await
+    }
+
     fn plan_in<'s>(
         &'s self,
         state: &'s SessionState,
         statement: PlannerStatement,
     ) -> BoxFuture<'s, DataFusionResult<Planned>> {
         Box::pin(async move {
-            let plan = statement_to_plan(state, statement).await?;
+            let plan = self.logical(state, statement).await?;
             let physical = self.physical(state, &plan).await;
             let physical = physical.map_err(|error| of_queries(error, &plan))?;
             Ok((physical, origins::of_plan(&plan), generated::of_plan(&plan)))
@@ -237,7 +261,7 @@ impl Context {
     ) -> Result<(SchemaRef, Vec<Origin>)> {
         let own = self.with_own(&statement);
         let state = own.as_deref().unwrap_or(&self.state);
-        let plan = statement_to_plan(state, planner::rewritten(statement)).await;
+        let plan = self.logical(state, planner::rewritten(statement)).await;
         let optimized = |plan: &LogicalPlan| {
             let optimized = state.optimize(plan);
             optimized.map_err(|error| of_queries(error, plan))
@@ -293,7 +317,7 @@ impl Context {
     ) -> Result<HashMap<usize, DataType>> {
         let own = self.with_own(&statement);
         let state = own.as_deref().unwrap_or(&self.state);
-        let plan = statement_to_plan(state, planner::rewritten(statement)).await;
+        let plan = self.logical(state, planner::rewritten(statement)).await;
         plan.and_then(planner::parameter_types)
             .map_err(|error| from_datafusion(&error, sql))
     }
@@ -400,8 +424,24 @@ fn is_query(expr: &PlannedExpr) -> DataFusionResult<bool> {
     ))
 }
 
-/// The stored tables that a statement names. Of each some column may be read, but for that of the
-/// table which the statement changes.
+/// What a statement reads of what is stored.
+#[derive(Debug, Default)]
+pub(crate) struct Read {
+    /// The tables that it names, itself or through views.
+    pub(crate) tables: Vec<Arc<Table>>,
+    /// The plain views, with those that these read.
+    pub(crate) views: Vec<Arc<Table>>,
+}
+
+impl Read {
+    /// The ids of the tables.
+    pub(crate) fn ids(&self) -> Vec<TableId> {
+        self.tables.iter().map(|table| table.id).collect()
+    }
+}
+
+/// What a statement reads of what is stored. Of each table that it names some column may be read,
+/// but for that of the table which the statement changes, and each plain view.
 ///
 /// # Errors
 /// `Invalid` (42501) for one that the session may not read;
@@ -410,14 +450,19 @@ pub(crate) fn stored_tables(
     statement: &Statement,
     session: &Shared,
     target: Option<TableId>,
-) -> Result<Vec<Arc<Table>>> {
+) -> Result<Read> {
     let visible = session.visible();
     let gate = session.gate_now();
     let functions = session.database.planner().table_functions();
     let statement = PlannerStatement::Statement(Box::new(statement.clone()));
     let (references, _) =
         resolve_table_references(&statement, true).map_err(|error| from_datafusion(&error, ""))?;
-    let mut tables = Vec::with_capacity(references.len());
+    let (mut tables, mut views) = (Vec::with_capacity(references.len()), Vec::new());
+    let names_view = |name: &str, views: &mut Vec<Arc<Table>>| {
+        let view = visible.plain_view(name);
+        views.extend(view.clone());
+        view.is_some()
+    };
     for reference in references {
         let name = reference.table();
         match reference.schema() {
@@ -428,11 +473,11 @@ pub(crate) fn stored_tables(
                     }
                     tables.push(table);
                 }
+                None if names_view(name, &mut views) => {}
                 None if functions.contains_key(name) => {}
                 None if visible.sequence_named(name).is_some() => {}
                 None => {
-                    let mut known = visible.tables();
-                    known.extend(visible.views());
+                    let known = visible.relations();
                     let known = known.iter().map(|table| table.name.as_str());
                     let functions = functions.keys().map(String::as_str);
                     return Err(unknown_table(name, known.chain(functions)));
@@ -453,7 +498,12 @@ pub(crate) fn stored_tables(
             }
         }
     }
-    Ok(tables)
+    for view in &views {
+        gate.table(Privilege::Select, view)?;
+        tables.extend(visible.tables_below(view));
+    }
+    let views = visible.with_read_before(&views);
+    Ok(Read { tables, views })
 }
 
 /// Evaluates constant expressions, with a context that is made only when the first one comes:
@@ -518,6 +568,8 @@ impl Constants {
                 buffered: HashMap::new(),
                 with_new_ids: None,
                 notes: ScanNotes::default(),
+                within: None,
+                planned: Arc::default(),
                 activities: Arc::default(),
                 cursors: Arc::default(),
                 named: Arc::default(),

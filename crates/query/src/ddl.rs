@@ -14,7 +14,7 @@ use std::sync::Arc;
 use datafusion::sql::sqlparser::ast::{Query, Statement};
 use lazybase_cluster::TableSpec;
 use lazybase_engine::ttl::Expiry;
-use lazybase_model::{Column, Error, ErrorKind, Result, Table};
+use lazybase_model::{Column, Error, ErrorKind, Result, Table, TableId};
 
 pub(crate) mod partitions;
 pub(crate) mod taken;
@@ -57,18 +57,13 @@ pub(crate) async fn create(
             false => visible.is_taken(&name),
         }
     };
-    let is_sequence = || {
-        let seen = session.visible().sequence_named(&name);
-        !of_session && seen.is_some_and(|seen| !seen.is_temporary)
+    let taken_by = || match of_session {
+        true => Some("table"),
+        false => session.visible().taken_by(&name),
     };
-    let is_view = || {
-        let is_table = of_session || session.visible().in_public(&name).is_some();
-        !is_table && !is_sequence()
-    };
-    let said = || match (is_sequence(), is_view()) {
-        (true, _) => format!("{name:?} is there already: a sequence"),
-        (_, true) => format!("{name:?} is there already: a materialized view"),
-        _ => format!("table {name:?} is there already"),
+    let said = || match taken_by() {
+        Some("table") | None => format!("table {name:?} is there already"),
+        Some(kind) => format!("{name:?} is there already: a {kind}"),
     };
     let skipped = || {
         let notice = Notice::note(format!("{}: skipped", said())).with_sqlstate("42P07");
@@ -77,9 +72,9 @@ pub(crate) async fn create(
     match (is_there(), if_not_exists) {
         (true, true) => return Ok(skipped()),
         (true, false) => {
-            let hint = match is_view() {
-                true => "give the table another name, or drop the view first",
-                false => "CREATE TABLE IF NOT EXISTS leaves it as it is",
+            let hint = match taken_by() {
+                Some("table") | None => "CREATE TABLE IF NOT EXISTS leaves it as it is",
+                Some(_) => "give the table another name, or drop the view first",
             };
             let error = Error::conflict(said()).with_hint(hint);
             return Err(error.with_sqlstate("42P07"));
@@ -241,12 +236,13 @@ pub(crate) async fn drop(
     let find = |visible: &Visible, name: &str| {
         visible
             .require(name)
-            .map_err(|error| match visible.view(name) {
+            .map_err(|error| match visible.relation(name) {
+                Some(view) if view.query.is_some() => error.with_hint("DROP VIEW drops it"),
                 Some(_) => error.with_hint("DROP MATERIALIZED VIEW drops the view alone"),
                 None => error,
             })
     };
-    let dropped = |visible: &Visible, table| views::dropped(visible, table, cascade);
+    let dropped = |visible: &Visible, table, _: &[TableId]| views::dropped(visible, table, cascade);
     change_all(session, names, if_exists, find, dropped, "DROP TABLE").await
 }
 
@@ -259,7 +255,7 @@ pub(crate) async fn truncate(
     restart: bool,
 ) -> Result<AnswerStream> {
     let find = |visible: &Visible, name: &str| visible.require(name);
-    let truncated = |visible: &Visible, table: Arc<Table>| {
+    let truncated = |visible: &Visible, table: Arc<Table>, _: &[TableId]| {
         let owned = match restart {
             true => visible.sequences_of(&table),
             false => Vec::new(),
@@ -275,15 +271,16 @@ pub(crate) async fn truncate(
     change_all(session, names, if_exists, find, truncated, "TRUNCATE TABLE").await
 }
 
-/// Does the changes that `changes_of` tells for what `find` finds under each name, all or none;
-/// with `if_exists`, names that are not found are skipped. All are looked for first, so that one
-/// which is named twice changes once, also where another has its name once it is gone.
+/// Does the changes that `changes_of` tells for what `find` finds under each name, beside the ids
+/// of all that are named, all or none; with `if_exists`, names that are not found are skipped. All
+/// are looked for first, so that one which is named twice changes once, also where another has its
+/// name once it is gone.
 pub(crate) async fn change_all(
     session: &Arc<Shared>,
     names: &[String],
     if_exists: bool,
     find: impl Fn(&Visible, &str) -> Result<Arc<Table>>,
-    changes_of: impl Fn(&Visible, Arc<Table>) -> Result<Vec<TableChange>>,
+    changes_of: impl Fn(&Visible, Arc<Table>, &[TableId]) -> Result<Vec<TableChange>>,
     tag: &str,
 ) -> Result<AnswerStream> {
     let may_be_skipped = |error: &Error| if_exists && error.kind() == ErrorKind::NotFound;
@@ -302,8 +299,17 @@ pub(crate) async fn change_all(
             }
         }
         let mut sink = Sink::of(session);
+        let ids: Vec<TableId> = found.iter().map(|table| table.id).collect();
+        let mut dropped: Vec<TableId> = Vec::new();
         for table in found {
-            for change in changes_of(&visible, table)? {
+            for change in changes_of(&visible, table, &ids)? {
+                // A view may read several of them.
+                if let TableChange::DropPlainView(view) = &change {
+                    if dropped.contains(&view.id) {
+                        continue;
+                    }
+                    dropped.push(view.id);
+                }
                 sink.change_table(change)?;
             }
         }

@@ -141,13 +141,21 @@ impl InformationSchema {
             let sees = |of: TableId| access.may_anything(rights, of);
             return Ok(pg_catalog::sequences::of_standard(&self.visible, sees));
         }
+        if name == "views" || name == "view_table_usage" {
+            let views = self.visible.plain_views().into_iter();
+            let views = views.filter(|view| self.gate.sees(view));
+            let owns = |view: &Table| self.gate.owns(view.id);
+            let rows =
+                views.map(|view| described::of_plain_view(name, &view, &self.visible, &owns));
+            return Ok(rows.flatten().collect());
+        }
         let mut tables = self.visible.tables();
         if name != "columns" {
             tables.retain(|table| self.gate.sees(table));
             let keys = tables.iter().map(|table| described::of_key(name, table));
             return Ok(keys.flatten().collect());
         }
-        tables.extend(self.visible.views());
+        tables = self.visible.relations();
         tables.retain(|table| self.gate.sees(table));
         let columns = tables
             .iter()
@@ -168,8 +176,7 @@ impl InformationSchema {
     }
 
     fn rows(&self, name: &str) -> DataFusionResult<RecordBatch> {
-        let mut tables = self.visible.tables();
-        tables.extend(self.visible.views());
+        let tables = self.visible.relations();
         let of_columns = name == "column_privileges";
         let mut rows = BTreeSet::new();
         for table in &tables {

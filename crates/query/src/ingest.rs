@@ -232,7 +232,7 @@ fn table_of(
     let is_beside = !into.temporary && into.in_public && into.if_absent == IfAbsent::Create;
     let missing = match is_beside {
         true => !visible.is_taken(&into.table),
-        false => visible.readable(name).is_none(),
+        false => visible.relation(name).is_none(),
     };
     match (missing, into.if_absent, into.if_present) {
         (false, _, IfPresent::Append) | (true, IfAbsent::Fail, _) => visible.require(name),

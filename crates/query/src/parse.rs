@@ -49,6 +49,7 @@ mod nested_exists;
 mod outside_queries;
 pub(crate) mod parameters;
 pub(crate) mod partitions;
+mod plain_view;
 mod postgres;
 mod repeated_groups;
 pub(crate) mod roles;
@@ -81,6 +82,7 @@ pub(crate) use create::CreateTable;
 pub use create::checked_name;
 pub(crate) use named::NamedStatement;
 pub(crate) use partitions::{AlterPartition, BoundsClause, PartitionClause};
+pub(crate) use plain_view::{CreatePlainView, PlainViewStatement};
 pub(crate) use postgres::{array_of_text, formats};
 pub(crate) use roles::AccessStatement;
 pub use roles::redacted;
@@ -125,7 +127,10 @@ pub(crate) enum Statement {
     DropView {
         names: Vec<String>,
         if_exists: bool,
+        cascade: bool,
     },
+    /// CREATE VIEW, DROP VIEW, ALTER VIEW ... RENAME TO.
+    PlainView(Box<PlainViewStatement>),
     Truncate {
         names: Vec<String>,
         if_exists: bool,
@@ -247,6 +252,7 @@ impl Statement {
                 | Statement::DropTable { .. }
                 | Statement::CreateView(_)
                 | Statement::DropView { .. }
+                | Statement::PlainView(_)
                 | Statement::Truncate { .. }
                 | Statement::Sequence(_)
         )
@@ -465,10 +471,9 @@ fn read_tokens(
     tokens.retain(|token| !matches!(token.token, Token::Whitespace(_)));
     number_questions(&mut tokens);
     depth::check(&tokens)?;
-    // What it prepares has clauses of its own.
-    if let Some(prepare) = named::prepare(dialect, sql, &tokens)? {
+    if let Some(statement) = around_another(dialect, sql, &tokens)? {
         return Ok(Unbound {
-            text: Text::Ours(Box::new(Statement::Named(Box::new(prepare)))),
+            text: Text::Ours(Box::new(statement)),
             clauses: Clauses::default(),
             extras: Extras::default(),
         });
@@ -526,6 +531,19 @@ fn read_tokens(
         clauses,
         extras,
     })
+}
+
+/// A statement that has another one in it, with clauses of its own: one that it prepares, or the
+/// query of a view.
+fn around_another(
+    dialect: &dyn Dialect,
+    sql: &str,
+    tokens: &[TokenWithSpan],
+) -> Result<Option<Statement>, Failure> {
+    if let Some(prepare) = named::prepare(dialect, sql, tokens)? {
+        return Ok(Some(Statement::Named(Box::new(prepare))));
+    }
+    plain_view::statement(dialect, sql, tokens)
 }
 
 /// A statement that sqlparser does not know.

@@ -31,12 +31,10 @@ use crate::dml::returning;
 use crate::dml::returning::found::FoundColumns;
 use crate::dml::returning::wanted::Wanted;
 use crate::explain::counted;
-use crate::hidden;
 use crate::id_keys::lookup;
 use crate::id_keys::own::Buffered;
 use crate::observe::Watch;
 use crate::parse::convert;
-use crate::parse::natural_joins;
 use crate::parse::parameters::{self, number_of};
 use crate::parse::{
     self, ChangedRows, Insert, InsertSource, NamedStatement, Statement, Text, Unbound,
@@ -281,9 +279,10 @@ impl Prepared {
             if let Some(pattern) = self.point.as_ref().filter(|p| p.is_current(&visible))
                 && !self.needs_horizon(&[Arc::clone(pattern.table())])
             {
+                let table = pattern.table();
                 return Ok(Some(Columns {
                     schema: pattern.schema(),
-                    definitions: Definitions::of(&[Arc::clone(pattern.table())], None)?,
+                    definitions: Definitions(vec![(table.id, table.version)]),
                     origins: pattern.origins().to_vec(),
                 }));
             }
@@ -347,24 +346,22 @@ impl Prepared {
     async fn columns_of(&self, query: Box<ast::Query>, target: Option<TableId>) -> Result<Columns> {
         let mut statement = ast::Statement::Query(query);
         lookup::unknown_numbers(&mut statement);
-        let tables = stored_tables(&statement, &self.session, target)?;
+        let read = stored_tables(&statement, &self.session, target)?;
         let of_horizon = match target {
             // What is changed is found in the newest state, or in that of the transaction.
             Some(_) => self.session.has_snapshot(),
-            None => self.needs_horizon(&tables),
+            None => self.needs_horizon(&read.tables),
         };
         let snapshot = match of_horizon {
             true => {
-                let ids = tables.iter().map(|table| table.id).collect();
                 let clauses = self.statement.clauses;
-                Some(self.session.glance(&clauses, Some(ids)).await?)
+                Some(self.session.glance(&clauses, Some(read.ids())).await?)
             }
             false => None,
         };
-        let definitions = Definitions::of(&tables, snapshot.as_ref())?;
+        let definitions = Definitions::of(&read, snapshot.as_ref())?;
         let (context, names) = self.session.context(snapshot, Buffered::default(), None);
-        natural_joins::spell(&mut statement, &|name| names.definition(name).ok())?;
-        hidden::show(&mut statement, &|name| names.definition(name).ok())?;
+        read::spell(&mut statement, &names)?;
         let (schema, origins) = context.columns(statement, &self.sql).await?;
         Ok(Columns {
             schema,
@@ -549,7 +546,7 @@ impl Prepared {
             self.types[number - 1].get_or_insert(DataType::Int64);
         }
         let mut statement = ast::Statement::Query(query);
-        let mut tables = stored_tables(&statement, &self.session, target)?;
+        let mut tables = stored_tables(&statement, &self.session, target)?.tables;
         let snapshot = self.past(&tables).await;
         if let Some(snapshot) = &snapshot {
             for table in &mut tables {
@@ -581,8 +578,7 @@ impl Prepared {
                 self.types[number - 1].get_or_insert(types::UUID);
             }
         }
-        natural_joins::spell(&mut statement, &|name| names.definition(name).ok())?;
-        hidden::show(&mut statement, &|name| names.definition(name).ok())?;
+        read::spell(&mut statement, &names)?;
         match context.parameter_types(statement, &self.sql).await {
             Ok(found) => {
                 for (number, data_type) in found {

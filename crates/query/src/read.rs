@@ -10,14 +10,14 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::sql::sqlparser::ast::{Query, Statement};
 use futures::stream::{self, StreamExt};
 use lazybase_engine::read::{OneRow, Snapshot};
-use lazybase_model::{Result, SchemaVersion, Table, TableId};
+use lazybase_model::{Result, SchemaVersion, Table};
 use tracing::Instrument;
 
 use crate::answer::{Answer, AnswerStream, Definitions};
 use crate::cast::{checked_key, place, to_column};
-use crate::catalog::definition_in;
+use crate::catalog::{Names, definition_in};
 use crate::clauses::Clauses;
-use crate::context::stored_tables;
+use crate::context::{Read, stored_tables};
 use crate::error::from_datafusion;
 use crate::hidden;
 use crate::id_keys::met::table_met;
@@ -48,16 +48,15 @@ pub(crate) struct Opened {
 
 impl Definitions {
     /// The definitions of tables at a snapshot, or those that are given.
-    pub(crate) fn of(tables: &[Arc<Table>], snapshot: Option<&Snapshot>) -> Result<Definitions> {
+    pub(crate) fn of(read: &Read, snapshot: Option<&Snapshot>) -> Result<Definitions> {
         let of_table = |table: &Arc<Table>| match snapshot {
             Some(snapshot) => Ok((table.id, definition_in(snapshot, table)?.version)),
             None => Ok((table.id, table.version)),
         };
-        tables
-            .iter()
-            .map(of_table)
-            .collect::<Result<_>>()
-            .map(Definitions)
+        // Those of views are today's.
+        let views = read.views.iter().map(|view| Ok((view.id, view.version)));
+        let all = read.tables.iter().map(of_table).chain(views);
+        all.collect::<Result<_>>().map(Definitions)
     }
 }
 
@@ -103,13 +102,12 @@ pub(crate) async fn open(
     clauses: &Clauses,
     sql: &str,
 ) -> Result<Opened> {
-    let tables = stored_tables(&statement, session, None)?;
-    let ids: Vec<TableId> = tables.iter().map(|table| table.id).collect();
-    let snapshot = match ids.is_empty() {
+    let read = stored_tables(&statement, session, None)?;
+    let snapshot = match read.tables.is_empty() {
         true => None,
-        false => Some(session.snapshot(clauses, Some(ids)).await?),
+        false => Some(session.snapshot(clauses, Some(read.ids())).await?),
     };
-    let definitions = Definitions::of(&tables, snapshot.as_ref())?;
+    let definitions = Definitions::of(&read, snapshot.as_ref())?;
     let target = table_met(session, &statement).map(|table| Target {
         table,
         hidden_key: false,
@@ -143,8 +141,7 @@ pub(crate) async fn run(
         let may_order = |table: &Arc<Table>| gate.may_read(table, &table.key_indices()).is_ok();
         key_order::order(query, |name| names.definition(name).ok().filter(may_order));
     }
-    natural_joins::spell(&mut statement, &|name| names.definition(name).ok())?;
-    hidden::show(&mut statement, &|name| names.definition(name).ok())?;
+    spell(&mut statement, &names)?;
     if shows_key {
         hidden::show_key(&mut statement);
     }
@@ -157,6 +154,15 @@ pub(crate) async fn run(
         generated: begun.generated,
         notes: names.notes,
     })
+}
+
+/// Writes out what a statement says by the columns of the tables that it names.
+///
+/// # Errors
+/// Those of [`natural_joins::spell`] and [`hidden::show`].
+pub(crate) fn spell(statement: &mut Statement, names: &Names) -> Result<()> {
+    natural_joins::spell(statement, &|name| names.columns_of(name))?;
+    hidden::show(statement, &|name| names.definition(name).ok())
 }
 
 /// Answers a read of named keys, past the planner; `None` where the snapshot has another definition

@@ -45,7 +45,9 @@ use crate::text_places::locate;
 use crate::transaction::Transaction;
 use crate::value::Value;
 use crate::visible::Visible;
-use crate::{alter, copy, ddl, dml, explain, named_statements, read, show, upkeep, views};
+use crate::{
+    alter, copy, ddl, dml, explain, named_statements, plain_views, read, show, upkeep, views,
+};
 
 mod acting;
 mod branch;
@@ -362,6 +364,12 @@ impl Session {
         self.shared.table(name)
     }
 
+    /// The view of a name, be it materialized or not, as the session sees it.
+    pub fn view(&self, name: &str) -> Option<Arc<Table>> {
+        let found = self.shared.visible().relation(name);
+        found.filter(|found| found.view_of.is_some() || found.query.is_some())
+    }
+
     /// Reads rows by their full keys, past the parser and the planner: the quickest way to a row.
     ///
     /// `keys` holds the key's columns by name, a row a key; `columns` names the columns wanted,
@@ -473,7 +481,12 @@ async fn perform(
             cascade,
         } => ddl::drop(session, &names, if_exists, cascade).await,
         Statement::CreateView(view) => views::create(session, *view).await,
-        Statement::DropView { names, if_exists } => views::drop(session, &names, if_exists).await,
+        Statement::DropView {
+            names,
+            if_exists,
+            cascade,
+        } => views::drop(session, &names, if_exists, cascade).await,
+        Statement::PlainView(statement) => plain_views::run(session, *statement).await,
         Statement::Truncate {
             names,
             if_exists,
@@ -501,7 +514,7 @@ async fn perform(
         Statement::Vacuum { tag, tables } => {
             let visible = session.visible();
             for table in &tables {
-                if visible.view(table).is_none() {
+                if visible.relation(table).is_none() {
                     visible.require(table)?;
                 }
             }
@@ -558,9 +571,15 @@ impl Shared {
     /// The table of a name.
     ///
     /// # Errors
-    /// `NotFound` (42P01) when the session sees none of that name.
+    /// `NotFound` (42P01) when the session sees none of that name; `Invalid` for that of a view, of
+    /// a plain one with 55000: it is not written to.
     pub(crate) fn table(&self, name: &str) -> Result<Arc<Table>> {
-        self.visible().require(name)
+        let visible = self.visible();
+        let found = visible.require(name);
+        found.map_err(|error| match visible.plain_view(name) {
+            Some(_) => error.with_sqlstate("55000"),
+            None => error,
+        })
     }
 
     /// Whether there is a transaction that has pinned its snapshot.

@@ -14,6 +14,7 @@ use crate::error::{from_arrow, unknown_system_table};
 use crate::notice::Notice;
 use crate::parse::{SCHEMA, SYSTEM_SCHEMA, Statement};
 use crate::pg_catalog::sequences;
+use crate::plain_views::text;
 use crate::session::{Shared, State};
 use crate::settings::listed::Listed;
 use crate::settings::{self, READ_ONLY};
@@ -182,10 +183,11 @@ pub(crate) fn nothing_to_end() -> Notice {
     Notice::warning("there is no transaction in progress").with_sqlstate("25P01")
 }
 
-/// All secondary views: their tables, columns and keys.
+/// All views: of secondary ones their tables, and the queries of all.
 fn show_views(session: &Arc<Shared>) -> Result<AnswerStream> {
     let visible = session.visible();
     let mut views = visible.views();
+    views.extend(visible.plain_views());
     let gate = session.gate_now();
     views.retain(|view| gate.sees(view));
     views.sort_by(|a, b| a.name.cmp(&b.name));
@@ -217,17 +219,29 @@ fn show_create(session: &Arc<Shared>, name: &str, of_view: bool) -> Result<Answe
     let gate = session.gate_now();
     let made = match of_view {
         true => {
-            let view = visible.view(name);
+            let view = visible.view(name).or_else(|| visible.plain_view(name));
             let view = view.ok_or_else(|| crate::views::no_view(&visible, name))?;
             gate.look(&view)?;
-            vec![definition::of_view(&visible, &view)]
+            match view.query {
+                Some(_) => text::statements(&visible, &view),
+                None => vec![definition::of_view(&visible, &view)],
+            }
         }
         false => {
+            if let Some(view) = visible.plain_view(name) {
+                gate.look(&view)?;
+                return made_by(text::statements(&visible, &view));
+            }
             let table = visible.require(name)?;
             gate.look(&table)?;
             definition::of_table(&visible, &table)?
         }
     };
+    made_by(made)
+}
+
+/// Statements, each with the name of what it makes.
+fn made_by(made: Vec<(String, String)>) -> Result<AnswerStream> {
     let (names, texts_of): (Vec<_>, Vec<_>) = made.into_iter().unzip();
     answer(
         vec![
@@ -306,7 +320,7 @@ fn show_all(all: Vec<Listed>) -> Result<AnswerStream> {
 fn describe(session: &Arc<Shared>, name: &str) -> Result<AnswerStream> {
     let table = session
         .table(name)
-        .or_else(|error| session.visible().view(name).ok_or(error))?;
+        .or_else(|error| session.visible().relation(name).ok_or(error))?;
     session.gate_now().look(&table)?;
     let columns = &table.columns[..table.visible_columns()];
     // Nobody writes to a view: what its table says there is for new rows.

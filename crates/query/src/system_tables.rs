@@ -85,6 +85,7 @@ fn seen<'m>(manifest: &'m Arc<Manifest>, gate: &Gate) -> Cow<'m, Manifest> {
     let sees = |state: &Arc<TableState>| gate.sees(&state.table);
     seen.tables.retain(|_, state| sees(state));
     seen.views.retain(|_, state| sees(state));
+    seen.plain_views.retain(|_, view| gate.sees(view));
     Cow::Owned(seen)
 }
 

@@ -71,8 +71,9 @@ pub(crate) struct LazyTable {
     gate: Gate,
     /// Whether its rows may have IDs that are given out at COMMIT.
     new_ids: bool,
-    /// The definition that `pg_catalog` shows, of what the statement names.
-    today: Arc<Table>,
+    /// The definition that `pg_catalog` shows, of what the statement names; none where its columns
+    /// are told to come from nowhere.
+    today: Option<Arc<Table>>,
 }
 
 impl LazyTable {
@@ -105,7 +106,7 @@ impl LazyTable {
         };
         LazyTable {
             schema: Arc::new(Schema::new(fields)),
-            today,
+            today: Some(today),
             constraints,
             table,
             views,
@@ -126,16 +127,23 @@ impl LazyTable {
 
     /// The same, whose definition is another one today.
     pub(crate) fn with_today(mut self, today: Option<Arc<Table>>) -> LazyTable {
-        self.today = today.unwrap_or(self.today);
+        self.today = today.or(self.today);
+        self
+    }
+
+    /// The same, whose columns are told to come from nowhere.
+    pub(crate) fn without_origin(mut self) -> LazyTable {
+        self.today = None;
         self
     }
 
     /// Where one of its columns comes from; nowhere if it is a hidden one, or gone by today.
     pub(crate) fn origin(&self, at: usize) -> Option<Origin> {
+        let today = self.today.as_ref()?;
         let column = self.named().columns.get(*self.columns.get(at)?)?;
-        let shown = &self.today.columns[..self.today.visible_columns()];
+        let shown = &today.columns[..today.visible_columns()];
         let place = shown.iter().position(|known| known.id == column.id)?;
-        Some(Origin::of(&self.today, place))
+        Some(Origin::of(today, place))
     }
 
     /// GATE-1: what is read, or tested by a filter, may be read.

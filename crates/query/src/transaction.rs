@@ -299,6 +299,9 @@ impl Buffer {
             TableChange::Create(_)
             | TableChange::CreateView(_)
             | TableChange::DropView(_)
+            | TableChange::CreatePlainView(_)
+            | TableChange::AlterPlainView { .. }
+            | TableChange::DropPlainView(_)
             | TableChange::CreateSequence(_)
             | TableChange::AlterSequence(_)
             | TableChange::DropSequence(_)

@@ -11,7 +11,7 @@ use arrow::array::{ArrayRef, StringArray, UInt64Array};
 use lazybase_cluster::ViewSpec;
 use lazybase_engine::manifest::{Manifest, TableState};
 use lazybase_engine::read::views::leads_on;
-use lazybase_model::{Error, ErrorKind, Result, Table};
+use lazybase_model::{Error, ErrorKind, Result, Table, TableId};
 
 use crate::answer::AnswerStream;
 use crate::ddl::change_all;
@@ -19,6 +19,7 @@ use crate::definition::identifier;
 use crate::dml::sink::Sink;
 use crate::notice::Notice;
 use crate::parse::CreateView;
+use crate::plain_views::text;
 use crate::session::Shared;
 use crate::temporary::own_name;
 use crate::visible::{TableChange, Visible};
@@ -73,12 +74,21 @@ pub(crate) async fn drop(
     session: &Arc<Shared>,
     names: &[String],
     if_exists: bool,
+    cascade: bool,
 ) -> Result<AnswerStream> {
     let find = |visible: &Visible, name: &str| {
         let view = visible.view(name);
         view.ok_or_else(|| no_view(visible, name))
     };
-    let dropped = |_: &Visible, view| Ok(vec![TableChange::DropView(view)]);
+    let dropped = |visible: &Visible, view: Arc<Table>, _: &[TableId]| -> Result<Vec<_>> {
+        let readers = visible.readers_of([view.id]);
+        if let Some(reader) = readers.first().filter(|_| !cascade) {
+            return Err(depended_on(&view, reader, readers.len())
+                .with_hint("DROP MATERIALIZED VIEW ... CASCADE drops those that read it with it"));
+        }
+        let readers = readers.into_iter().map(TableChange::DropPlainView);
+        Ok(readers.chain([TableChange::DropView(view)]).collect())
+    };
     let tag = "DROP MATERIALIZED VIEW";
     change_all(session, names, if_exists, find, dropped, tag).await
 }
@@ -95,7 +105,13 @@ pub(crate) fn refresh(session: &Shared, name: &str) -> Result<AnswerStream> {
 }
 
 pub(crate) fn no_view(visible: &Visible, name: &str) -> Error {
-    match visible.table(name) {
+    match visible.relation(name) {
+        Some(view) if view.query.is_some() => {
+            Error::invalid(format!("{:?} is a view, not a materialized one", view.name))
+                .with_detail("its rows are not kept: its query gives them each time")
+                .with_hint("DROP VIEW drops it")
+                .with_sqlstate("42809")
+        }
         Some(table) => Error::invalid(format!("{:?} is a table", table.name))
             .with_hint("views are made with CREATE MATERIALIZED VIEW; DROP TABLE drops a table")
             .with_sqlstate("42809"),
@@ -114,22 +130,41 @@ pub(crate) fn dropped(
     cascade: bool,
 ) -> Result<Vec<TableChange>> {
     let views = visible.views_of(table.id);
-    if let Some(view) = views.first().filter(|_| !cascade) {
-        return Err(Error::conflict(format!(
-            "table {:?} can't be dropped: view {:?} depends on it",
-            table.name, view.name
-        ))
-        .with_hint("DROP TABLE ... CASCADE drops its views with it")
-        .with_sqlstate("2BP01"));
+    let shown_in = views.iter().map(|view| view.id);
+    let readers = visible.readers_of(shown_in.chain([table.id]));
+    if let Some(view) = views.first().or(readers.first()).filter(|_| !cascade) {
+        return Err(depended_on(&table, view, views.len() + readers.len())
+            .with_hint("DROP TABLE ... CASCADE drops its views with it"));
     }
     let map = table.owned_id().and_then(|(_, map)| visible.by_id(map));
     let tables = map.into_iter().chain([table]).map(TableChange::Drop);
     let views = views.into_iter().map(TableChange::DropView);
-    Ok(views.chain(tables).collect())
+    let readers = readers.into_iter().map(TableChange::DropPlainView);
+    Ok(readers.chain(views).chain(tables).collect())
+}
+
+/// Something can't go while views are there, of which this is the first of so many.
+pub(crate) fn depended_on(what: &Table, view: &Table, views: usize) -> Error {
+    let kind = match what.view_of.is_some() || what.query.is_some() {
+        true => "view",
+        false => "table",
+    };
+    let error = Error::conflict(format!(
+        "{kind} {:?} can't be dropped: view {:?} depends on it",
+        what.name, view.name
+    ));
+    let error = match views {
+        1 => error,
+        views => error.with_detail(format!("{views} views do, be it through others")),
+    };
+    error.with_sqlstate("2BP01")
 }
 
 /// The query that a view answers.
 pub(crate) fn definition(visible: &Visible, view: &Table) -> String {
+    if view.query.is_some() {
+        return text::definition(visible, view);
+    }
     let table = visible.table_of(view);
     let table = table.map_or_else(String::new, |table| identifier(&table.name));
     let listed = |names: Vec<&str>| {

@@ -20,8 +20,10 @@ use crate::error::unknown_table;
 use crate::sequences::own::OwnSequence;
 use crate::temporary::{self, Temporary};
 
+mod plain;
 mod sequences;
 
+pub(crate) use plain::uses;
 pub(crate) use sequences::SeenSequence;
 
 /// What DDL does to one table.
@@ -45,6 +47,13 @@ pub(crate) enum TableChange {
     },
     CreateView(Arc<Table>),
     DropView(Arc<Table>),
+    CreatePlainView(Arc<Table>),
+    /// It goes on under another name, query or comment.
+    AlterPlainView {
+        before: Arc<Table>,
+        after: Arc<Table>,
+    },
+    DropPlainView(Arc<Table>),
     /// Who may do what.
     Access(AccessChange),
     CreateSequence(Arc<OwnSequence>),
@@ -83,6 +92,14 @@ impl TableChange {
                 view: view.as_ref().clone(),
             },
             TableChange::DropView(view) => Ddl::DropView { view: view.id },
+            TableChange::CreatePlainView(view) => Ddl::CreatePlainView {
+                view: view.as_ref().clone(),
+            },
+            TableChange::AlterPlainView { before, after } => Ddl::AlterPlainView {
+                base: before.version,
+                view: after.as_ref().clone(),
+            },
+            TableChange::DropPlainView(view) => Ddl::DropPlainView { view: view.id },
             TableChange::Access(change) => Ddl::Access {
                 change: change.clone(),
             },
@@ -121,10 +138,17 @@ impl TableChanges {
             | TableChange::Alter { .. }
             | TableChange::Partition { .. }
             | TableChange::CreateView(_)
+            | TableChange::CreatePlainView(_)
+            | TableChange::AlterPlainView { .. }
             | TableChange::Access(_) => {}
             TableChange::CreateSequence(_)
             | TableChange::AlterSequence(_)
             | TableChange::DropSequence(_) => return self.push_sequence(change),
+            TableChange::DropPlainView(view) => {
+                if self.forget_plain_view(view.id) {
+                    return;
+                }
+            }
             TableChange::DropView(view) => {
                 let before = self.0.len();
                 self.0.retain(
@@ -300,11 +324,27 @@ impl Visible {
         tables.find(|table| table.name == name && !self.is_temporary(table.id))
     }
 
-    /// Whether a table or a sequence that is no temporary one, or a secondary view, has a name.
+    /// Whether a table that is no temporary one, a view of either kind, or a sequence of no
+    /// temporary one, has a name.
     pub(crate) fn is_taken(&self, name: &str) -> bool {
-        self.in_public(name).is_some()
-            || self.views().iter().any(|view| view.name == name)
-            || self.has_sequence_named(name)
+        self.taken_by(name).is_some()
+    }
+
+    /// What has a name, as people call it; nothing where it is free, be it but for a temporary
+    /// table.
+    pub(crate) fn taken_by(&self, name: &str) -> Option<&'static str> {
+        let has_name = |views: Vec<Arc<Table>>| views.iter().any(|view| view.name == name);
+        if self.in_public(name).is_some() {
+            Some("table")
+        } else if has_name(self.views()) {
+            Some("materialized view")
+        } else if has_name(self.plain_views()) {
+            Some("view")
+        } else if self.has_sequence_named(name) {
+            Some("sequence")
+        } else {
+            None
+        }
     }
 
     /// The names of the session's temporary tables.
@@ -370,6 +410,9 @@ impl Visible {
         self.table(name).ok_or_else(|| {
             if let Some(view) = self.view(name) {
                 return view_not_table(&view, self.table_of(&view));
+            }
+            if let Some(view) = self.plain_view(name) {
+                return plain_view_not_table(&view);
             }
             let tables = self.tables();
             unknown_table(name, tables.iter().map(|table| table.name.as_str()))
@@ -456,6 +499,14 @@ fn view_not_table(view: &Table, table: Option<Arc<Table>>) -> Error {
     Error::invalid(format!("{:?} is a materialized view", view.name))
         .with_detail("its rows are those of its table, and change with them")
         .with_hint(format!("name its table{table}"))
+        .with_sqlstate("42809")
+}
+
+/// A plain view stands where a table is needed.
+fn plain_view_not_table(view: &Table) -> Error {
+    Error::invalid(format!("{:?} is a view", view.name))
+        .with_detail("its rows are those that its query gives: it can only be read")
+        .with_hint("name the tables that it reads")
         .with_sqlstate("42809")
 }
 

@@ -12,6 +12,9 @@ use super::{ColumnId, TableId, TableName};
 pub struct ViewQuery {
     /// As it was written.
     pub text: String,
+    /// Whether the view's columns have names that were given beside the text.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub renamed: bool,
     /// What it names in FROM, each name once. Tables of the system are known by their names alone.
     pub uses: Vec<UsedTable>,
 }

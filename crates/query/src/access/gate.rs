@@ -70,6 +70,24 @@ impl Gate {
         self
     }
 
+    /// What may be read for a view: by the rights of its owner, and past those labels that the
+    /// session itself may read.
+    pub(crate) fn of_owner(&self, view: TableId) -> Gate {
+        let owner = self.access.owner_of(view);
+        let rights = Rights {
+            authorizations: self.rights.authorizations.clone(),
+            ..self.access.rights_of(owner)
+        };
+        Gate {
+            access: Arc::clone(&self.access),
+            role: owner,
+            narrowed: self.narrowed.clone(),
+            rights: Arc::new(rights),
+            sight: self.sight.clone(),
+            free: None,
+        }
+    }
+
     pub(crate) fn access(&self) -> &Arc<Access> {
         &self.access
     }
@@ -313,9 +331,9 @@ fn object_of(sequence: &Sequence) -> TableId {
 }
 
 fn of(table: &Table) -> String {
-    match table.view_of {
-        None => format!("table {:?}", table.name),
-        Some(_) => format!("view {:?}", table.name),
+    match table.view_of.is_some() || table.query.is_some() {
+        false => format!("table {:?}", table.name),
+        true => format!("view {:?}", table.name),
     }
 }
 

@@ -21,11 +21,15 @@ use crate::answer::AnswerStream;
 use crate::dml::sink::Sink;
 use crate::moments::utc_micros;
 use crate::notice::Notice;
-use crate::parse::roles::{AccessStatement, GrantOption, Listed, RoleName, RoleOption, Targets};
+use crate::parse::roles::{
+    AccessStatement, GrantOption, Listed, Owned, RoleName, RoleOption, Targets,
+};
 use crate::parse::{CATALOG, unsupported};
+use crate::plain_views::no_plain_view;
 use crate::session::Shared;
 use crate::settings::{self, Settings};
 use crate::temporary::own_name;
+use crate::views::no_view;
 use crate::visible::{TableChange, Visible};
 
 /// How often a statement is made anew because other sessions change roles meanwhile.
@@ -185,10 +189,10 @@ impl Asked {
             }
             AccessStatement::Own {
                 name,
-                of_view,
+                of,
                 if_exists,
                 owner,
-            } => self.own(name, *of_view, *if_exists, owner),
+            } => self.own(name, *of, *if_exists, owner),
             AccessStatement::Reassign { from, to } => self.reassign(from, to),
             AccessStatement::SetRole(_) => Ok(()),
         }
@@ -498,8 +502,7 @@ impl Asked {
                 objects
             }
             Targets::AllTables => {
-                let mut tables = self.visible.tables();
-                tables.extend(self.visible.views());
+                let tables = self.visible.relations();
                 let mut objects = Vec::new();
                 for table in tables {
                     objects.extend(self.granted_on(&table, privileges, gives)?);
@@ -639,19 +642,20 @@ impl Asked {
     }
 
     fn table(&self, name: &str) -> Result<Arc<Table>> {
-        match self.visible.view(name) {
-            Some(view) => Ok(view),
+        match self.visible.relation(name) {
+            Some(table) => Ok(table),
             None => self.visible.require(name),
         }
     }
 
-    fn own(&mut self, name: &str, of_view: bool, if_exists: bool, owner: &RoleName) -> Result<()> {
-        let found = match of_view {
-            true => self
-                .visible
-                .view(name)
-                .ok_or_else(|| crate::views::no_view(&self.visible, name)),
-            false => self.table(name),
+    fn own(&mut self, name: &str, of: Owned, if_exists: bool, owner: &RoleName) -> Result<()> {
+        let secondary = || self.visible.view(name);
+        let found = match of {
+            Owned::Table => self.table(name),
+            Owned::View => secondary()
+                .or_else(|| self.visible.plain_view(name))
+                .ok_or_else(|| no_plain_view(&self.visible, name)),
+            Owned::MaterializedView => secondary().ok_or_else(|| no_view(&self.visible, name)),
         };
         let table = match found {
             Err(_) if if_exists => {
@@ -738,6 +742,12 @@ fn of_table(table: &Table, listed: &Listed) -> Result<Given> {
         false => whole(Object::Table(table.id), &Privilege::OF_TABLES, &all),
     };
     for (privilege, columns) in listed {
+        if table.query.is_some() && !columns.is_empty() {
+            return Err(
+                unsupported("privileges on columns of a view are not supported")
+                    .with_hint("GRANT SELECT ON the view; a view of fewer columns shows fewer"),
+            );
+        }
         for column in columns {
             let at = crate::dml::insert::column(table, column)?;
             let on = Object::Column(table.id, table.columns[at].id);

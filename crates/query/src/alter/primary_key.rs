@@ -52,6 +52,15 @@ pub(super) async fn add(
     if let Some(view) = visible.views_of(before.id).first() {
         return Err(has_view(&before.name, &view.name));
     }
+    // They know it by its number, and the table would have another one.
+    if let Some(view) = visible.readers_of([before.id]).first() {
+        return Err(Error::conflict(format!(
+            "table {:?} can't be given a key: view {:?} reads it",
+            before.name, view.name
+        ))
+        .with_hint("DROP VIEW first, add the key, and create the view again")
+        .with_sqlstate("2BP01"));
+    }
     let mut sink = Sink::of(session);
     let made_of = match sink.in_transaction() {
         true if visible.changes.makes(before.id) => None,

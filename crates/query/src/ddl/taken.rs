@@ -1,4 +1,4 @@
-//! CREATE INDEX, DROP VIEW and LOCK TABLE, which change nothing: what they name is looked at all
+//! CREATE INDEX and LOCK TABLE, which change nothing: what they name is looked at all
 //! the same.
 
 use std::sync::Arc;
@@ -11,16 +11,14 @@ use crate::notice::Notice;
 use crate::parse::taken::{Index, Taken};
 use crate::parse::unsupported;
 use crate::session::Shared;
-use crate::temporary::own_name;
 
 /// Does such a statement.
 ///
 /// # Errors
-/// As CREATE INDEX, DROP VIEW and LOCK TABLE.
+/// As CREATE INDEX and LOCK TABLE.
 pub(crate) fn run(session: &Arc<Shared>, taken: Taken) -> Result<AnswerStream> {
     match taken {
         Taken::Index(index) => create_index(session, &index),
-        Taken::NoView(names) => drop_no_view(session, &names),
         Taken::Lock(names) => lock(session, &names),
         Taken::Nothing { tag, notices } => Ok(AnswerStream::done(tag, 0).with_notices(notices)),
     }
@@ -111,26 +109,4 @@ fn no_index(table: &Table, order: &[&String]) -> String {
         identifier(&table.name),
         order.join(", ")
     )
-}
-
-/// DROP VIEW IF EXISTS: there is nothing to drop, unless the name is that of something else.
-///
-/// # Errors
-/// `Invalid` (42809) for the name of a table or of a materialized view.
-fn drop_no_view(session: &Arc<Shared>, names: &[String]) -> Result<AnswerStream> {
-    let visible = session.visible();
-    for name in names {
-        let (kind, drop) = match (visible.view(name), visible.table(name)) {
-            (Some(_), _) => ("materialized view", "DROP MATERIALIZED VIEW"),
-            (None, Some(_)) => ("table", "DROP TABLE"),
-            (None, None) => continue,
-        };
-        let name = own_name(name);
-        return Err(Error::invalid(format!("{name:?} is a {kind}"))
-            .with_hint(format!("write {drop} {}", identifier(name)))
-            .with_sqlstate("42809"));
-    }
-    let skipped = names.iter().map(|name| own_name(name));
-    let skipped = skipped.map(|name| format!("there is no view {name:?}: skipped"));
-    Ok(AnswerStream::done("DROP VIEW", 0).with_notices(skipped.map(Notice::note)))
 }

@@ -492,11 +492,10 @@ impl<'f> Found<'f> {
         let mut query = query(self.rows, items, repeats && !has_values)?;
         query.order_by = order;
         let statement = Statement::Query(query);
-        let tables = stored_tables(&statement, session, Some(self.table.id))?;
-        let ids = tables.iter().map(|table| table.id).collect();
-        let snapshot = session.newest(Some(ids)).await?;
+        let named = stored_tables(&statement, session, Some(self.table.id))?;
+        let snapshot = session.newest(Some(named.ids())).await?;
         // The keys that are found are those of this table, and of none that had its name.
-        for table in &tables {
+        for table in &named.tables {
             let then = definition_in(&snapshot, table)?;
             if table.id == self.table.id {
                 check_names(self.table, &then)?;
@@ -509,7 +508,7 @@ impl<'f> Found<'f> {
             let fact = format!("{name:?} was the name of another table there");
             return Err(altered(self.table, fact));
         }
-        let definitions = Definitions::of(&tables, Some(&snapshot))?;
+        let definitions = Definitions::of(&named, Some(&snapshot))?;
         let opened = read::run(session, statement, Some(snapshot), Some(target), sql).await?;
         let Some(wanted) = self.wanted else {
             return Ok((opened, None));

@@ -154,6 +154,11 @@ impl Sink {
                 self.gate.own(view)?;
                 made = Some(view.id);
             }
+            TableChange::CreatePlainView(view) => {
+                self.gate.create()?;
+                made = Some(view.id);
+            }
+            TableChange::AlterPlainView { before, .. } => self.gate.own(before)?,
             TableChange::Alter { before, .. } | TableChange::Partition { before, .. } => {
                 self.gate.own(before)?;
             }
@@ -162,8 +167,8 @@ impl Sink {
             TableChange::CreateSequence(_) => self.gate.create()?,
             TableChange::AlterSequence(own) => self.gate.own_sequence(&own.sequence)?,
             TableChange::DropSequence(sequence) => self.gate.own_sequence(sequence)?,
-            // Whoever made it asked.
-            TableChange::Access(_) => {}
+            // Whoever made it asked: views go with what they read, whose ever they are.
+            TableChange::Access(_) | TableChange::DropPlainView(_) => {}
         }
         let own_sequence = match &change {
             TableChange::CreateSequence(own) if own.sequence.owner.is_none() => Some(own),

@@ -286,6 +286,8 @@ impl VisitorMut for Finder<'_> {
             self.tables.others |= args.is_some() || renames || self.with.contains(&name);
             let alias = alias.as_ref().map(|alias| folded(&alias.name));
             let found = named(self.session, &name, alias.as_deref());
+            let is_view = || self.session.visible().plain_view(&name).is_some();
+            self.tables.others |= found.is_empty() && is_view();
             self.tables.stored.extend(found);
         } else {
             self.tables.others |= !matches!(factor, TableFactor::NestedJoin { alias: None, .. });

@@ -9,7 +9,7 @@ use crate::parse::{CATALOG, SCHEMA};
 use crate::pg_catalog::sequences::{default_of, identity};
 use crate::pg_catalog::types::{PgType, known_type, of_column, pg_element_of, pg_type_of};
 use crate::pg_catalog::{Cell, PG_CATALOG, Row, key_name};
-use crate::visible::Visible;
+use crate::visible::{self, Visible};
 
 /// What is told of memberships of roles.
 const MEMBERSHIPS: &str = "grantee t, role_name t, is_grantable t";
@@ -102,7 +102,7 @@ pub(super) const COLUMNS: [(&str, &str); 19] = [
         "view_catalog t, view_schema t, view_name t, table_catalog t, table_schema t, \
          table_name t",
     ),
-    // There are materialized views only, and the standard's views are none of these.
+    // Materialized views are none of the standard's.
     (
         "views",
         "table_catalog t, table_schema t, table_name t, view_definition t?, check_option t, \
@@ -116,7 +116,7 @@ pub(super) fn columns_of_table(visible: &Visible, table: &Table) -> Vec<Row> {
     let columns = table.columns[..table.visible_columns()].iter();
     let described = columns.enumerate().map(|(at, column)| {
         let (oid, _) = of_column(column);
-        let is_of_table = table.view_of.is_none();
+        let is_of_table = table.view_of.is_none() && table.query.is_none();
         let mut row = match is_of_table {
             true => identity(column),
             false => Vec::new(),
@@ -126,7 +126,7 @@ pub(super) fn columns_of_table(visible: &Visible, table: &Table) -> Vec<Row> {
         let default = default_of(visible, column);
         row.extend(default.map(|text| ("column_default", Cell::from(text))));
         row.extend(measures(column));
-        // A view is written through its table.
+        // A view is not written to.
         row.push(("is_updatable", yes_no(is_of_table)));
         row
     });
@@ -257,6 +257,50 @@ pub(super) fn of_roles(name: &str, gate: &Gate) -> Option<Vec<Row>> {
         ]
     });
     Some(rows.collect())
+}
+
+/// What is said of a plain view, its query to its owner alone, and of what it reads.
+pub(super) fn of_plain_view(
+    name: &str,
+    view: &Table,
+    visible: &Visible,
+    owns: &dyn Fn(&Table) -> bool,
+) -> Vec<Row> {
+    if name == "view_table_usage" {
+        let read = visible::uses(view).filter_map(|used| visible.relation_of(used.table));
+        let rows = read.filter(|table| owns(table)).map(|table| -> Row {
+            vec![
+                ("view_catalog", CATALOG.into()),
+                ("view_schema", SCHEMA.into()),
+                ("view_name", view.name.clone().into()),
+                ("table_catalog", CATALOG.into()),
+                ("table_schema", SCHEMA.into()),
+                ("table_name", table.name.clone().into()),
+            ]
+        });
+        return rows.collect();
+    }
+    let mut row: Row = vec![
+        ("table_catalog", CATALOG.into()),
+        ("table_schema", SCHEMA.into()),
+        ("table_name", view.name.clone().into()),
+        ("check_option", "NONE".into()),
+    ];
+    row.extend(
+        [
+            "is_updatable",
+            "is_insertable_into",
+            "is_trigger_updatable",
+            "is_trigger_deletable",
+            "is_trigger_insertable_into",
+        ]
+        .map(|name| (name, yes_no(false))),
+    );
+    if owns(view) {
+        let query = crate::views::definition(visible, view);
+        row.push(("view_definition", query.into()));
+    }
+    vec![row]
 }
 
 /// What one of the other tables says of a stored table: its primary key.

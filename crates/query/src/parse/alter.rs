@@ -2,8 +2,8 @@
 
 use datafusion::sql::sqlparser::ast::helpers::stmt_create_table::CreateTableBuilder;
 use datafusion::sql::sqlparser::ast::{
-    self, AlterColumnOperation, AlterTableOperation, ColumnDef, CommentObject, Expr, ObjectName,
-    RenameTableNameKind, SqlOption, TableConstraint, Value,
+    self, AlterColumnOperation, AlterTableOperation, ColumnDef, CommentObject, DropBehavior, Expr,
+    ObjectName, RenameTableNameKind, SqlOption, TableConstraint, Value,
 };
 use lazybase_engine::schema::Alteration;
 use lazybase_model::table::ColumnStorage;
@@ -24,6 +24,10 @@ pub(crate) struct AlterTable {
     pub(crate) if_exists: bool,
     /// In this order.
     pub(crate) steps: Vec<AlterStep>,
+    /// Whether views go with columns that they read.
+    pub(crate) cascade: bool,
+    /// Whether it says that it is about a plain view.
+    pub(crate) of_view: bool,
     /// What the answer says was done.
     pub(crate) tag: &'static str,
 }
@@ -65,15 +69,29 @@ pub(super) fn alter_table(alter: ast::AlterTable) -> Result<AlterTable> {
         return Err(unsupported("this form of ALTER TABLE is not supported"));
     }
     let mut steps = Vec::with_capacity(alter.operations.len());
+    let mut cascade = false;
     for operation in alter.operations {
+        cascade |= drops_with_views(&operation);
         add_steps(&mut steps, operation)?;
     }
     Ok(AlterTable {
         name: table_name(&alter.name)?,
         if_exists: alter.if_exists,
         steps,
+        cascade,
+        of_view: false,
         tag: "ALTER TABLE",
     })
+}
+
+fn drops_with_views(operation: &AlterTableOperation) -> bool {
+    matches!(
+        operation,
+        AlterTableOperation::DropColumn {
+            drop_behavior: Some(DropBehavior::Cascade),
+            ..
+        }
+    )
 }
 
 fn add_steps(steps: &mut Vec<AlterStep>, operation: AlterTableOperation) -> Result<()> {
@@ -276,8 +294,9 @@ pub(super) fn comment_on(
     text: Option<String>,
     if_exists: bool,
 ) -> Result<AlterTable> {
+    let of_view = object == CommentObject::View;
     let (table, column) = match object {
-        CommentObject::Table => (table_name(name)?, None),
+        CommentObject::Table | CommentObject::View => (table_name(name)?, None),
         CommentObject::Column => {
             let mut parts = name.0.clone();
             let column = parts.pop();
@@ -291,13 +310,15 @@ pub(super) fn comment_on(
         }
         other => {
             return Err(unsupported(format!("COMMENT ON {other} is not supported"))
-                .with_hint("there are comments on tables and columns"));
+                .with_hint("there are comments on tables, views and columns"));
         }
     };
     Ok(AlterTable {
         name: table,
         if_exists,
         steps: vec![AlterStep::Change(Alteration::Comment { column, text })],
+        cascade: false,
+        of_view,
         tag: "COMMENT",
     })
 }

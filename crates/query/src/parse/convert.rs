@@ -11,8 +11,8 @@ use lazybase_model::{Error, Result};
 
 use super::postgres::{ALL_COLUMNS, HEADER_MATCH};
 use super::{
-    Statement, alter, column_name, create, described, explained, folded, ignored, named, read_name,
-    table_name, taken, unsupported, view, words,
+    Statement, alter, column_name, create, described, explained, folded, ignored, named,
+    plain_view, read_name, table_name, taken, unsupported, view, words,
 };
 use crate::copy::{ForcedColumns, Header};
 
@@ -141,35 +141,10 @@ pub(crate) fn statement(statement: Ast) -> Result<Statement> {
             table_name: name, ..
         } => described(&name)?,
         Ast::CreateTable(table) => Statement::CreateTable(Box::new(create::create_table(table)?)),
-        Ast::Drop {
-            object_type: ObjectType::Table,
-            if_exists,
-            names,
-            cascade,
-            ..
-        } => Statement::DropTable {
-            names: names.iter().map(table_name).collect::<Result<_>>()?,
-            if_exists,
-            cascade,
-        },
         Ast::CreateView(view) if view.materialized => {
             Statement::CreateView(Box::new(view::create_view(&view)?))
         }
-        Ast::Drop {
-            object_type: ObjectType::MaterializedView,
-            if_exists,
-            names,
-            ..
-        } => Statement::DropView {
-            names: names.iter().map(table_name).collect::<Result<_>>()?,
-            if_exists,
-        },
-        Ast::Drop {
-            object_type: kind @ (ObjectType::Index | ObjectType::View),
-            if_exists,
-            names,
-            ..
-        } => Statement::Taken(taken::drop(kind, &names, if_exists)?),
+        Ast::Drop { .. } => dropped(&statement)?,
         Ast::CreateIndex(index) => Statement::Taken(taken::create_index(&index)?),
         Ast::CreateSchema {
             schema_name,
@@ -209,6 +184,37 @@ pub(crate) fn statement(statement: Ast) -> Result<Statement> {
     })
 }
 
+/// DROP.
+fn dropped(statement: &Ast) -> Result<Statement> {
+    let Ast::Drop {
+        object_type,
+        if_exists,
+        names,
+        cascade,
+        ..
+    } = statement
+    else {
+        return Err(refused(statement));
+    };
+    let (if_exists, cascade) = (*if_exists, *cascade);
+    let listed = || names.iter().map(table_name).collect::<Result<Vec<_>>>();
+    Ok(match object_type {
+        ObjectType::Table => Statement::DropTable {
+            names: listed()?,
+            if_exists,
+            cascade,
+        },
+        ObjectType::MaterializedView => Statement::DropView {
+            names: listed()?,
+            if_exists,
+            cascade,
+        },
+        ObjectType::View => plain_view::drop(names, if_exists, cascade)?,
+        ObjectType::Index => Statement::Taken(taken::drop(names, if_exists)?),
+        _ => return Err(refused(statement)),
+    })
+}
+
 /// ROLLBACK, of all or up to a savepoint: behind that the transaction goes on.
 fn rollback(chain: bool, savepoint: Option<Ident>) -> Result<Statement> {
     match savepoint {
@@ -241,10 +247,7 @@ fn refused(statement: &Ast) -> Error {
             "CREATE TEMPORARY TABLE v AS SELECT ... keeps a query's rows as long as the session; \
              WITH v AS (SELECT ...) names a query within a statement",
         ),
-        Ast::CreateView(_) => error.with_hint(
-            "CREATE MATERIALIZED VIEW v AS SELECT ... FROM t ORDER BY ... keeps a table in another \
-             order; CREATE TABLE ... AS SELECT keeps a query's rows",
-        ),
+        Ast::CreateView(_) => error.with_hint("write CREATE OR REPLACE VIEW v AS SELECT ..."),
         Ast::CreateDatabase { .. }
         | Ast::Drop {
             object_type: ObjectType::Database,

@@ -116,14 +116,19 @@ pub(super) fn of_tree(statement: Ast) -> Result<Statement> {
 
 /// The text from a place on, behind blanks in the place of what stands before it.
 pub(super) fn from_place(sql: &str, place: Location) -> String {
+    let (before, text) = sql.split_at(byte_of(sql, place));
+    let blank = |c: char| if c == '\n' { '\n' } else { ' ' };
+    before.chars().map(blank).chain(text.chars()).collect()
+}
+
+/// At which byte of a text a place lies; its end for one behind it.
+pub(crate) fn byte_of(sql: &str, place: Location) -> usize {
     let index =
         |counted: u64| usize::try_from(counted).map_or(usize::MAX, |at| at.saturating_sub(1));
     let lines = sql.split_inclusive('\n').take(index(place.line));
     let line: usize = lines.map(str::len).sum();
     let column = sql[line..].char_indices().nth(index(place.column));
-    let (before, text) = sql.split_at(column.map_or(sql.len(), |(at, _)| line + at));
-    let blank = |c: char| if c == '\n' { '\n' } else { ' ' };
-    before.chars().map(blank).chain(text.chars()).collect()
+    column.map_or(sql.len(), |(at, _)| line + at)
 }
 
 fn usage(form: &str) -> Error {

@@ -139,7 +139,7 @@ pub(crate) enum AccessStatement {
     },
     Own {
         name: String,
-        of_view: bool,
+        of: Owned,
         if_exists: bool,
         owner: RoleName,
     },
@@ -149,6 +149,16 @@ pub(crate) enum AccessStatement {
     },
     /// `None` is the role that the session began as.
     SetRole(Option<String>),
+}
+
+/// What a statement says that it gives an owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Owned {
+    /// A table, or a view.
+    Table,
+    /// A view of either kind.
+    View,
+    MaterializedView,
 }
 
 impl AccessStatement {
@@ -165,8 +175,11 @@ impl AccessStatement {
             AccessStatement::Defaults { .. } => "ALTER DEFAULT PRIVILEGES",
             AccessStatement::GrantRoles { .. } => "GRANT ROLE",
             AccessStatement::RevokeRoles { .. } => "REVOKE ROLE",
-            AccessStatement::Own { of_view: false, .. } => "ALTER TABLE",
-            AccessStatement::Own { of_view: true, .. } => "ALTER MATERIALIZED VIEW",
+            AccessStatement::Own { of, .. } => match of {
+                Owned::Table => "ALTER TABLE",
+                Owned::View => "ALTER VIEW",
+                Owned::MaterializedView => "ALTER MATERIALIZED VIEW",
+            },
             AccessStatement::Reassign { .. } => "REASSIGN OWNED",
             AccessStatement::SetRole(_) => "SET",
         }
@@ -632,10 +645,15 @@ impl Cursor<'_> {
     /// ALTER TABLE or VIEW ... OWNER TO; `None` for other changes of tables.
     fn owner(&mut self) -> Result<Option<AccessStatement>> {
         self.at += 1;
-        let of_view = self.take(&["MATERIALIZED", "VIEW"]) || self.take(&["VIEW"]);
-        if !of_view && !self.take(&["TABLE"]) {
+        let of = if self.take(&["MATERIALIZED", "VIEW"]) {
+            Owned::MaterializedView
+        } else if self.take(&["VIEW"]) {
+            Owned::View
+        } else if self.take(&["TABLE"]) {
+            Owned::Table
+        } else {
             return Ok(None);
-        }
+        };
         let if_exists = self.take(&["IF", "EXISTS"]);
         self.take(&["ONLY"]);
         let Ok(name) = self.table() else {
@@ -647,7 +665,7 @@ impl Cursor<'_> {
         let owner = self.role()?;
         Ok(Some(AccessStatement::Own {
             name,
-            of_view,
+            of,
             if_exists,
             owner,
         }))

@@ -5,13 +5,13 @@
 //!   CREATE INDEX i ON t (c)                 taken: rows are sorted by key, and by views
 //!   CREATE UNIQUE INDEX i ON t (key, ...)   taken: the key is unique; of other columns, refused
 //!   CREATE SCHEMA IF NOT EXISTS public      taken; any other schema, refused
-//!   DROP INDEX | VIEW IF EXISTS             taken: there are none
+//!   DROP INDEX IF EXISTS                    taken: there are none
 //!   LOCK TABLE t IN ACCESS SHARE MODE       taken, for pg_dump: a transaction reads a snapshot
 //!   ALTER SCHEMA public OWNER TO r          taken: it has no owner
 //!   CHECKPOINT                              taken: what is acknowledged is durable
 //! ```
 
-use datafusion::sql::sqlparser::ast::{CreateIndex, Expr, ObjectName, ObjectType, SchemaName};
+use datafusion::sql::sqlparser::ast::{CreateIndex, Expr, ObjectName, SchemaName};
 use lazybase_model::{Error, Result};
 
 use super::{CATALOG, PG_CATALOG, SCHEMA, SYSTEM_SCHEMA, folded, table_name, unsupported};
@@ -22,8 +22,6 @@ use crate::notice::Notice;
 pub(crate) enum Taken {
     /// CREATE INDEX: what it asks to be unique must be so.
     Index(Index),
-    /// DROP VIEW IF EXISTS, of views that are not materialized: there are none.
-    NoView(Vec<String>),
     /// LOCK TABLE in ACCESS SHARE mode, of these tables.
     Lock(Vec<String>),
     /// With nothing left to look at.
@@ -98,40 +96,19 @@ pub(super) fn create_schema(name: &SchemaName, if_not_exists: bool) -> Result<Ta
     }
 }
 
-/// Names as they were written.
-fn listed(names: &[ObjectName]) -> String {
-    let names: Vec<String> = names.iter().map(ToString::to_string).collect();
-    names.join(", ")
-}
-
-/// DROP of indexes, or views that are not materialized.
-pub(super) fn drop(kind: ObjectType, names: &[ObjectName], if_exists: bool) -> Result<Taken> {
-    let (tag, word) = match kind {
-        ObjectType::Index => ("DROP INDEX", "index"),
-        _ => ("DROP VIEW", "view"),
-    };
-    if kind == ObjectType::View {
-        let known = names.iter().map(table_name).collect::<Result<_>>();
-        return match (if_exists, known) {
-            (true, Ok(known)) => Ok(Taken::NoView(known)),
-            // There is nothing in a schema that is not there.
-            (true, Err(_)) => Ok(nothing(tag, word, names)),
-            (false, _) => Err(unsupported("DROP VIEW is not supported").with_hint(format!(
-                "all views are materialized: DROP MATERIALIZED VIEW {}",
-                listed(names)
-            ))),
-        };
-    }
+/// DROP of indexes.
+pub(super) fn drop(names: &[ObjectName], if_exists: bool) -> Result<Taken> {
     match names.first().filter(|_| !if_exists) {
         Some(name) => Err(Error::not_found(format!("there is no index {name}"))
             .with_detail("CREATE INDEX is taken, and makes none")
             .with_hint("DROP INDEX IF EXISTS is taken too")
             .with_sqlstate("42704")),
-        None => Ok(nothing(tag, word, names)),
+        None => Ok(nothing("DROP INDEX", "index", names)),
     }
 }
 
-fn nothing(tag: &'static str, word: &str, names: &[ObjectName]) -> Taken {
+/// What is not there is not dropped.
+pub(super) fn nothing(tag: &'static str, word: &str, names: &[ObjectName]) -> Taken {
     let skipped = names
         .iter()
         .map(|name| format!("there is no {word} {name}: skipped"));

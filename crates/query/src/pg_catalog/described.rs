@@ -17,7 +17,7 @@ use crate::parse::SCHEMA;
 use crate::temporary::{self, PG_TEMP};
 use crate::visible::{SeenSequence, Visible};
 
-pub(super) const COLUMNS: [(&str, &str); 9] = [
+pub(super) const COLUMNS: [(&str, &str); 10] = [
     (
         "pg_class",
         "oid o, relname t, relnamespace o, reltype o, reloftype o, relowner o, relam o, \
@@ -71,6 +71,10 @@ pub(super) const COLUMNS: [(&str, &str); 9] = [
          ispopulated b, definition t",
     ),
     (
+        "pg_views",
+        "schemaname t, viewname t, viewowner t, definition t",
+    ),
+    (
         "pg_indexes",
         "schemaname t, tablename t, indexname t, tablespace t?, indexdef t",
     ),
@@ -105,9 +109,9 @@ pub(super) fn of_constraint(table: &Table) -> i64 {
 
 /// The number of a table or a view.
 pub(crate) fn oid_of(table: &Table) -> i64 {
-    match table.view_of {
-        Some(_) => of_view(table),
-        None => of_table(table),
+    match table.view_of.is_some() || table.query.is_some() {
+        true => of_view(table),
+        false => of_table(table),
     }
 }
 
@@ -205,7 +209,8 @@ impl Numbered {
                 _ => {}
             }
         }
-        let mut views = self.visible.views().into_iter();
+        let views = self.visible.views().into_iter();
+        let mut views = views.chain(self.visible.plain_views());
         if let Some(view) = views.find(|view| of_view(view) == oid) {
             return Some(Thing::View(view));
         }
@@ -243,7 +248,7 @@ impl Numbered {
         if let Some(table) = self.visible.table(&named) {
             return Some(of_table(&table));
         }
-        if let Some(view) = self.visible.view(&named) {
+        if let Some(view) = self.visible.relation(&named) {
             return Some(of_view(&view));
         }
         if let Some(seen) = self.visible.sequence_named(&named) {
@@ -267,7 +272,10 @@ impl Numbered {
                 let named = self.visible.table(&table.name);
                 named.is_some_and(|named| named.id == table.id)
             }
-            Some(Thing::View(view)) => self.visible.view(&view.name).is_some(),
+            Some(Thing::View(view)) => {
+                let named = self.visible.relation(&view.name);
+                named.is_some_and(|named| named.id == view.id)
+            }
             _ => true,
         }
     }
@@ -449,10 +457,12 @@ impl Numbered {
         counted.map(|run| run.bytes()).sum()
     }
 
-    /// The comment of a table, or of its column of that number.
+    /// The comment of a table or a view, or of its column of that number.
     pub(super) fn comment(&self, oid: i64, column: i64) -> Option<String> {
-        let Some(Thing::Table(table)) = self.thing(oid) else {
-            return None;
+        let table = match self.thing(oid)? {
+            Thing::Table(table) => table,
+            Thing::View(view) if view.query.is_some() => view,
+            _ => return None,
         };
         match usize::try_from(column)
             .ok()
@@ -478,8 +488,10 @@ pub(super) fn rows(name: &str, visible: &Visible, access: &Access) -> Vec<Row> {
         "pg_index" => keyed().map(|table| index(table)).collect(),
         "pg_constraint" => keyed().map(|table| constraint(table)).collect(),
         "pg_description" => {
-            let of_tables = tables.iter().flat_map(|table| comments(table));
-            std::iter::once(of_public()).chain(of_tables).collect()
+            let views = visible.plain_views();
+            let all = tables.iter().chain(&views);
+            let of_all = all.flat_map(comments);
+            std::iter::once(of_public()).chain(of_all).collect()
         }
         "pg_tables" => tables
             .iter()
@@ -501,6 +513,18 @@ pub(super) fn rows(name: &str, visible: &Visible, access: &Access) -> Vec<Row> {
                     ("matviewname", view.name.clone().into()),
                     ("matviewowner", owner(access, view).into()),
                     ("ispopulated", true.into()),
+                    ("definition", crate::views::definition(visible, view).into()),
+                ]
+            })
+            .collect(),
+        "pg_views" => visible
+            .plain_views()
+            .iter()
+            .map(|view| {
+                vec![
+                    ("schemaname", SCHEMA.into()),
+                    ("viewname", view.name.clone().into()),
+                    ("viewowner", owner(access, view).into()),
                     ("definition", crate::views::definition(visible, view).into()),
                 ]
             })
@@ -576,6 +600,13 @@ fn classes(visible: &Visible, access: &Access, tables: &[Arc<Table>]) -> Vec<Row
             columns,
         ));
     }
+    for view in visible.plain_views() {
+        let (oid, columns) = (of_view(&view), view.columns.len());
+        let mut row = class(&view, oid, view.name.clone(), "v", columns);
+        // It has no rows of its own.
+        row.retain(|(name, _)| !["relam", "relfilenode"].contains(name));
+        rows.push(row);
+    }
     rows.extend(sequences::classes(visible, access));
     rows
 }
@@ -622,7 +653,7 @@ fn attributes(visible: &Visible, access: &Access, tables: &[Arc<Table>]) -> Vec<
             add(of_key(table), table, &table.key_indices());
         }
     }
-    for view in visible.views() {
+    for view in visible.views().into_iter().chain(visible.plain_views()) {
         let columns: Vec<usize> = (0..view.visible_columns()).collect();
         add(of_view(&view), &view, &columns);
     }
@@ -700,7 +731,7 @@ fn comments(table: &Arc<Table>) -> Vec<Row> {
     let columns = columns.filter_map(|(at, column)| Some((at as i64 + 1, column.comment.clone()?)));
     let row = |(number, comment): (i64, String)| -> Row {
         vec![
-            ("objoid", of_table(table).into()),
+            ("objoid", oid_of(table).into()),
             ("classoid", PG_CLASS.into()),
             ("objsubid", number.into()),
             ("description", comment.into()),

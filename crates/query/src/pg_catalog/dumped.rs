@@ -24,7 +24,7 @@ use super::fixed::{OF_SYSTEM, OWNER};
 use super::rewrite::{part, parts, relations};
 use super::{PG_CATALOG, Row, system};
 use crate::parse::{CATALOG, SYSTEM_SCHEMA, folded};
-use crate::visible::Visible;
+use crate::visible::{Visible, uses};
 
 const DEPENDENCIES: &str = "pg_depend_of_dumps";
 const EXTENSIONS: &str = "pg_extension_of_dumps";
@@ -136,6 +136,12 @@ pub(super) fn rows(name: &str, visible: &Visible) -> Vec<Row> {
                 let table = visible.table_of(&view);
                 table.map_or_else(Vec::new, |table| of_view(&view, &table))
             });
+            let of_plain = visible.plain_views().into_iter().flat_map(|view| {
+                let read = uses(&view).filter_map(|used| visible.relation_of(used.table));
+                let read: Vec<_> = read.map(|table| of_reader(&view, &table)).collect();
+                read
+            });
+            let of_views = of_views.chain(of_plain);
             let of_sequences = super::sequences::dependencies(visible);
             of_extension().chain(of_views).chain(of_sequences).collect()
         }
@@ -178,6 +184,12 @@ fn of_extension() -> impl Iterator<Item = Row> {
     let tables = system::in_schema(SYSTEM_SCHEMA).map(|table| (PG_CLASS, table.oid));
     let all = std::iter::once(schema).chain(tables);
     all.map(move |one| depends(extension, one, "e"))
+}
+
+/// A view, which is made when what it reads is there.
+fn of_reader(view: &Table, read: &Table) -> Row {
+    let (view, read) = ((PG_CLASS, oid_of(view)), (PG_CLASS, oid_of(read)));
+    depends(read, view, "n")
 }
 
 /// A view, which is made when its table is there, and has its key.

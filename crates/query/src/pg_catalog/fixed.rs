@@ -67,7 +67,7 @@ pub(super) const TYPE_FUNCTIONS: (&str, &str) = ("pg_proc_of_types", OF_FUNCTION
 const FUNCTIONS_FROM: i64 = 12_000;
 
 /// What LazyBase does not have.
-pub(super) const EMPTY: [(&str, &str); 52] = [
+pub(super) const EMPTY: [(&str, &str); 51] = [
     (
         "pg_aggregate",
         "aggfnoid t, aggkind t, aggnumdirectargs s, aggtransfn t, aggfinalfn t, aggsortop o, \
@@ -281,10 +281,6 @@ pub(super) const EMPTY: [(&str, &str); 52] = [
     (
         "pg_user_mappings",
         "umid o, srvid o, srvname t, umuser o, usename t, umoptions T?",
-    ),
-    (
-        "pg_views",
-        "schemaname t, viewname t, viewowner t, definition t",
     ),
 ];
 

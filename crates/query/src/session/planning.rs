@@ -76,6 +76,8 @@ impl Shared {
             buffered,
             with_new_ids,
             notes: Arc::default(),
+            within: None,
+            planned: Arc::default(),
             activities: Arc::clone(self.database.activities()),
             cursors: Arc::clone(&self.cursors),
             named: Arc::clone(&self.named),

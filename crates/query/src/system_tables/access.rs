@@ -92,16 +92,18 @@ pub(super) fn grants(manifest: &Manifest, gate: &Gate) -> Columns {
     };
     add("lazybase", None, &access.database, &none);
     let states = manifest.tables.values().chain(manifest.views.values());
-    for state in states.filter(|state| gate.sees(&state.table)) {
-        let Some(object) = access.objects.get(&state.table.id) else {
+    let tables = states.map(|state| &state.table);
+    let tables = tables.chain(manifest.plain_views.values());
+    for table in tables.filter(|table| gate.sees(table)) {
+        let Some(object) = access.objects.get(&table.id) else {
             continue;
         };
-        add(&state.table.name, None, &object.grants, &object.options);
+        add(&table.name, None, &object.grants, &object.options);
         for (id, grants) in &object.columns {
-            let mut columns = state.table.columns.iter();
+            let mut columns = table.columns.iter();
             let column = columns.find(|column| column.id == *id);
             add(
-                &state.table.name,
+                &table.name,
                 column.map(|column| column.name.as_str()),
                 grants,
                 &none,

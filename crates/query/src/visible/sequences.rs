@@ -175,7 +175,7 @@ impl Visible {
     pub(crate) fn require_sequence(&self, name: &str) -> Result<SeenSequence> {
         self.sequence_named(name).ok_or_else(|| {
             let shown = temporary::own_name(name);
-            match self.readable(name) {
+            match self.relation(name) {
                 Some(_) => {
                     Error::invalid(format!("{shown:?} is not a sequence")).with_sqlstate("42809")
                 }

@@ -92,9 +92,10 @@ fn statements(asked: &Meta) -> String {
             name = quoted(table),
             text = table.replace('\'', "''")
         ),
-        Meta::Views => "SELECT name AS \"view\", table_name AS \"table\", key, \
-            stored_rows AS \"stored rows\", bytes FROM lazybase.views ORDER BY name"
-            .to_owned(),
+        Meta::Views => format!(
+            "SELECT name AS \"view\", table_name AS \"table\", key, \
+             stored_rows AS \"stored rows\", bytes FROM lazybase.views ORDER BY name; {PLAIN_VIEWS}"
+        ),
         Meta::Databases => "SELECT current_database() AS \"database\", \
             (SELECT count(*) FROM lazybase.tables) AS tables, \
             (SELECT count(*) FROM lazybase.views) AS views, \
@@ -120,16 +121,20 @@ async fn told(here: &Here, asked: &Meta) -> Result<String> {
     let manifest = database.instance().manifest();
     Ok(match asked {
         Meta::Describe { table, all } => {
+            if let Some(view) = session.view(table) {
+                let made = definitions(session, "VIEW", table);
+                return Ok(describe_view(&view) + &made.await?);
+            }
             let found = session.table(table);
             let found = found.map_err(|error| error.with_hint(LISTED))?;
             let mut text = describe(&manifest, &found, *all);
             text += &unsorted_text(database.instance().unsorted_rows(found.id));
             if *all {
-                text += &definitions(session, table).await?;
+                text += &definitions(session, "TABLE", table).await?;
             }
             text
         }
-        Meta::Views => list_views(&manifest),
+        Meta::Views => list_views(&manifest) + &list_plain_views(session).await?,
         Meta::Databases => list_databases(&manifest, &session.tables()),
         other => {
             let all = *other == Meta::Tables { all: true };
@@ -222,10 +227,57 @@ fn list_databases(manifest: &Manifest, tables: &[Arc<Table>]) -> String {
 /// The column of SHOW CREATE TABLE that has statements; the one before has names.
 const DEFINITION: usize = 1;
 
-/// The statements that make a table and its views again.
-async fn definitions(session: &Session, table: &str) -> Result<String> {
+/// The query of the plain views.
+const PLAIN_VIEWS: &str = "SELECT viewname AS \"view\", definition AS query \
+     FROM pg_catalog.pg_views ORDER BY viewname";
+
+/// The plain views, with their queries; nothing where there is none.
+async fn list_plain_views(session: &Session) -> Result<String> {
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for answer in session.execute(PLAIN_VIEWS).await? {
+        for batch in &answer.batches {
+            let names = cell_texts(batch.column(0))?.into_iter();
+            let queries = cell_texts(batch.column(1))?.into_iter();
+            rows.extend(names.zip(queries).map(|(name, query)| {
+                let query = query.unwrap_or_default();
+                let query: Vec<&str> = query.split_whitespace().collect();
+                vec![name.unwrap_or_default(), query.join(" ")]
+            }));
+        }
+    }
+    match rows.is_empty() {
+        true => Ok(String::new()),
+        false => Ok(print_rows(&["view", "query"], &[false, false], &rows)),
+    }
+}
+
+/// A view's columns.
+fn describe_view(view: &Table) -> String {
+    let columns = view.columns[..view.visible_columns()].iter();
+    let rows = columns.map(|column| {
+        let data_type = match column.json {
+            true => "json".to_owned(),
+            false => sql_type(&column.data_type),
+        };
+        let comment = column.comment.clone().unwrap_or_default();
+        vec![column.name.clone(), data_type, comment]
+    });
+    let rows: Vec<Vec<String>> = rows.collect();
+    let kind = match view.view_of {
+        Some(_) => "materialized view",
+        None => "view",
+    };
+    let mut text = format!("{kind} {}\n", view.name);
+    if let Some(comment) = &view.comment {
+        text += &format!("{comment}\n");
+    }
+    text + &print_rows(&["column", "type", "comment"], &[false; 3], &rows)
+}
+
+/// The statements that make a table and its views again, or a view.
+async fn definitions(session: &Session, kind: &str, name: &str) -> Result<String> {
     let mut text = "made by:\n".to_owned();
-    let sql = format!("SHOW CREATE TABLE {}", quoted(table));
+    let sql = format!("SHOW CREATE {kind} {}", quoted(name));
     for answer in session.execute(&sql).await? {
         for batch in &answer.batches {
             let definitions = cell_texts(batch.column(DEFINITION))?;

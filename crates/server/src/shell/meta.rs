@@ -11,7 +11,7 @@ pub(super) const HELP: &str = "\
 \\d             list the tables, with key, rows and size (so does \\dt); \\d+ with comments
 \\d TABLE       a table's columns, key and size
 \\d+ TABLE      that, how its columns are stored, and the statements that make it
-\\dv            list the materialized views, with table, key, rows and size
+\\dv            list the views: of materialized ones table, key, rows and size, of others the query
 \\l             the database, with what it holds
 \\freshness     show the freshness that queries ask when they name none
 \\freshness F   set it: seconds, 500ms, or best effort

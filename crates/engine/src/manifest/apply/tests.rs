@@ -426,6 +426,7 @@ fn plain_view(id: u32, name: &str, of: &Table) -> Table {
     };
     let query = ViewQuery {
         text: format!("SELECT {} FROM {}", column.name, of.name),
+        renamed: false,
         uses: vec![UsedTable {
             name: of.name.clone(),
             table: of.id,

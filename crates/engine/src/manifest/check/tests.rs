@@ -55,6 +55,7 @@ fn run(manifest: &mut Manifest, id: u64) -> &mut Run {
 fn read_by_plain_view(manifest: &mut Manifest, table: TableId) {
     let query = ViewQuery {
         text: "SELECT 1 FROM it".to_owned(),
+        renamed: false,
         uses: vec![UsedTable {
             name: "it".to_owned(),
             table,

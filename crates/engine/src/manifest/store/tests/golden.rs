@@ -439,7 +439,8 @@ fn golden_plain_views(story: &mut Story) {
     };
     let view = |id, name: &str, read| {
         let query = ViewQuery {
-            text: "SELECT id AS number FROM documents".to_owned(),
+            text: "SELECT id FROM documents".to_owned(),
+            renamed: true,
             uses: vec![used(read)],
         };
         let columns = vec![Column::new("number", DataType::Int64)];
