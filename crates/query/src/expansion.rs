@@ -17,7 +17,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::Column as PlannedColumn;
 use datafusion::common::internal_err;
@@ -31,7 +31,7 @@ use datafusion::sql::resolve::resolve_table_references;
 use datafusion::sql::sqlparser::ast::Statement;
 use futures::future::{self, BoxFuture};
 use lazybase_model::access::Privilege;
-use lazybase_model::{Error, Result, Table, TableId};
+use lazybase_model::{Column, Error, Result, Table, TableId};
 use lazybase_plan::statement_to_plan;
 use parking_lot::Mutex;
 
@@ -40,6 +40,7 @@ use crate::context::Context;
 use crate::error::{from_planning, into_datafusion};
 use crate::hidden;
 use crate::parse::{self, SCHEMA};
+use crate::pg_catalog::types::mark;
 use crate::planner;
 use crate::planner::repeated_names;
 use crate::read;
@@ -187,17 +188,32 @@ fn with_columns_of(plan: LogicalPlan, view: &Table) -> DataFusionResult<LogicalP
     let shown = given.into_iter().zip(fields).zip(&view.columns);
     let shown: Vec<Expr> = shown
         .map(|((given, field), column)| {
-            let wanted = types::shown_field(&column.name, &column.data_type, true);
-            let wanted = wanted.data_type();
+            let wanted = shown_field(column);
             let given = Expr::Column(given);
-            let given = match field.data_type() == wanted {
-                true => given,
-                false => Expr::Cast(Cast::new(Box::new(given), wanted.clone())),
+            let is_of_type = field.data_type() == wanted.data_type();
+            let given = match (is_of_type, column.json) {
+                (true, _) => given,
+                (false, false) => {
+                    Expr::Cast(Cast::new(Box::new(given), wanted.data_type().clone()))
+                }
+                (false, true) => Expr::Cast(Cast {
+                    expr: Box::new(given),
+                    field: Arc::new(wanted),
+                }),
             };
             given.alias(column.name.as_str())
         })
         .collect();
     LogicalPlanBuilder::from(plan).project(shown)?.build()
+}
+
+/// A column of a view as SQL shows it.
+fn shown_field(column: &Column) -> Field {
+    let field = types::shown_field(&column.name, &column.data_type, true);
+    match column.json {
+        true => field.with_metadata(mark("json")),
+        false => field,
+    }
 }
 
 fn other_columns(view: &Table) -> Error {
@@ -248,10 +264,7 @@ impl ViewTable {
         let schema = match &plan {
             Some(plan) => Arc::clone(plan.schema().inner()),
             None => {
-                let shown = view.columns.iter().take(columns);
-                let shown = shown.map(|column| {
-                    types::shown_field(&column.name, &column.data_type, column.nullable)
-                });
+                let shown = view.columns.iter().take(columns).map(shown_field);
                 Arc::new(Schema::new(shown.collect::<Vec<_>>()))
             }
         };

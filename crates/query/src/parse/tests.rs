@@ -79,12 +79,56 @@ fn tables_that_are_not_kept_are_refused() {
         ("CREATE TABLE t (a INT) WITH (colour = 'red')", "22023"),
         ("CREATE TEMPORARY TABLE t (a INT) ON COMMIT DROP", "0A000"),
         ("CREATE TABLE \"pg_temp_1.t\" (a INT)", "42939"),
-        ("CREATE VIEW v AS SELECT 1", "0A000"),
+        ("CREATE VIEW v AS SELECT 1 WITH CHECK OPTION", "0A000"),
+        (
+            "CREATE VIEW v WITH (check_option = local) AS SELECT 1",
+            "0A000",
+        ),
+        (
+            "CREATE OR REPLACE VIEW IF NOT EXISTS v AS SELECT 1",
+            "42601",
+        ),
+        ("CREATE VIEW v AS", "42601"),
+        ("CREATE VIEW lazybase.v AS SELECT 1", "42809"),
+        ("ALTER VIEW v RENAME COLUMN a TO b", "0A000"),
+        ("ALTER VIEW v RENAME TO w x", "42601"),
         ("CREATE TABLE lazybase.t (a INT)", "42809"),
         ("CREATE TABLE other.t (a INT)", "3F000"),
     ] {
         assert_eq!(refused(sql).sqlstate(), state, "{sql}");
     }
+}
+
+#[test]
+fn the_text_of_a_view_is_its_query() {
+    let sql = "create or replace view public.\"V\" (a, \"B\")\n  AS -- why\n SELECT 1, 'as' -- x\n";
+    let Statement::PlainView(view) = statement(sql) else {
+        panic!("{sql}");
+    };
+    let PlainViewStatement::Create(view) = *view else {
+        panic!("{sql}");
+    };
+    assert!(view.or_replace && !view.if_not_exists);
+    assert_eq!(
+        (view.name.as_str(), view.text.as_str()),
+        ("V", "SELECT 1, 'as'")
+    );
+    assert_eq!(view.columns, ["a", "B"]);
+    assert_eq!(view.placed.find("SELECT"), sql.find("SELECT"));
+    let Statement::PlainView(view) = statement("ALTER VIEW IF EXISTS v RENAME TO \"W\"") else {
+        panic!("not of a view");
+    };
+    assert!(matches!(
+        &*view,
+        PlainViewStatement::Rename { if_exists: true, to, .. } if to == "W"
+    ));
+    let Statement::PlainView(view) = statement("DROP VIEW IF EXISTS a, public.b CASCADE") else {
+        panic!("not of a view");
+    };
+    assert!(matches!(
+        &*view,
+        PlainViewStatement::Drop { names, if_exists: true, cascade: true } if *names == ["a", "b"]
+    ));
 }
 
 #[test]

@@ -97,6 +97,20 @@ async fn create_table_as_is_atomic() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_view_is_there_with_the_rows_of_its_transaction() {
+    cut_everywhere(
+        "BEGIN;
+         CREATE TABLE copied AS SELECT * FROM base WHERE k <= 100;
+         CREATE VIEW few AS SELECT k FROM copied WHERE k <= 10;
+         COMMIT",
+        ["few", "copied"],
+        [None, None],
+        [Some(10), Some(100)],
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_transaction_with_ddl_is_atomic() {
     cut_everywhere(
         "BEGIN;

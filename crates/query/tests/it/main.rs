@@ -18,6 +18,7 @@ mod labels;
 mod limits;
 mod mixed;
 mod partitions;
+mod plain_views;
 mod primary_key;
 mod producers;
 mod roles;

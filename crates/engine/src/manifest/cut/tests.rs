@@ -1,9 +1,9 @@
 //! Cuts of random stories keep every invariant, and name the segments of a path to their boundary.
 
-use lazybase_model::{ErrorKind, ScuNumber};
+use lazybase_model::{ErrorKind, ScuNumber, Table, TableId, UsedTable, ViewQuery};
 
-use crate::manifest::literal;
 use crate::manifest::testing::{Draw, Story};
+use crate::manifest::{Ddl, Edit, literal};
 
 #[test]
 fn a_cut_keeps_every_invariant_or_says_what_is_kept() {
@@ -42,6 +42,56 @@ fn a_cut_keeps_every_invariant_or_says_what_is_kept() {
         }
     }
     assert!(cuts > 100 && refused > 10, "{cuts} cuts, {refused} refused");
+}
+
+#[test]
+fn a_cut_has_the_plain_views_of_what_was_there() {
+    let mut story = Story::new();
+    story.create_table("old");
+    for _ in 0..2 {
+        story.seal();
+        story.sort(&[], 1);
+    }
+    story.create_table("new");
+    story.seal();
+    story.sort(&[], 1);
+    let number = |story: &Story, name| story.manifest.table_named(name).unwrap().table.id;
+    let (old, new) = (number(&story, "old"), number(&story, "new"));
+    let view = |id: u32, name: &str, read: TableId| {
+        let query = ViewQuery {
+            text: format!("SELECT 1 FROM {name}"),
+            renamed: false,
+            uses: vec![UsedTable {
+                name: name.to_owned(),
+                table: read,
+                columns: Vec::new(),
+            }],
+        };
+        Ddl::CreatePlainView {
+            view: Table::plain_view(TableId(id), name, Vec::new(), query),
+        }
+    };
+    let next = story.manifest.next_table;
+    story.apply(Edit::Transaction {
+        ddl: vec![
+            view(next, "of_old", old),
+            view(next + 1, "of_new", new),
+            view(next + 2, "of_view", TableId(next + 1)),
+        ],
+        batch: None,
+        own_scu: false,
+        clock_micros: story.now_micros,
+    });
+    let cut = story.manifest.cut_at(ScuNumber(1)).unwrap();
+    let names: Vec<&str> = (cut.plain_views.values())
+        .map(|view| view.name.as_str())
+        .collect();
+    assert_eq!(names, ["of_old"]);
+    let now = story
+        .manifest
+        .cut_at(story.manifest.sorted_through)
+        .unwrap();
+    assert_eq!(now.plain_views, story.manifest.plain_views);
 }
 
 #[test]
