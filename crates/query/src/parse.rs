@@ -340,6 +340,15 @@ pub(crate) struct Extras {
 }
 
 impl Unbound {
+    /// One that was read by its tokens.
+    fn ours(statement: Statement, clauses: Clauses) -> Unbound {
+        Unbound {
+            text: Text::Ours(Box::new(statement)),
+            clauses,
+            extras: Extras::default(),
+        }
+    }
+
     /// The statement, with what parameters it has left as they are.
     ///
     /// # Errors
@@ -472,21 +481,12 @@ fn read_tokens(
     number_questions(&mut tokens);
     depth::check(&tokens)?;
     if let Some(statement) = around_another(dialect, sql, &tokens)? {
-        return Ok(Unbound {
-            text: Text::Ours(Box::new(statement)),
-            clauses: Clauses::default(),
-            extras: Extras::default(),
-        });
+        return Ok(Unbound::ours(statement, Clauses::default()));
     }
     let in_public = temporary_names::in_public(&mut tokens, temporary);
     let clauses = take_clauses(&mut tokens)?;
     if let Some(statement) = by_tokens(dialect, &tokens)? {
-        let text = Text::Ours(Box::new(statement));
-        return Ok(Unbound {
-            text,
-            clauses,
-            extras: Extras::default(),
-        });
+        return Ok(Unbound::ours(statement, clauses));
     }
     let mut extras = Extras {
         unlogged: create::take_unlogged(&mut tokens),

@@ -82,10 +82,14 @@ told 'k,t' '1,one'
 
 # A table and its view, out with pg_dump and in again with psql: in this order, with all that they had.
 if pg_dump --version | grep -qE ' (1[5-9]|[2-9][0-9])[.b]'; then
-    ask "$url" -c "CREATE MATERIALIZED VIEW ps_by_t AS SELECT t, k FROM ps ORDER BY t, k"
+    ask "$url" -c "CREATE MATERIALIZED VIEW ps_by_t AS SELECT t, k FROM ps ORDER BY t, k" \
+        -c "CREATE VIEW ps_few (number, word) AS SELECT k, t FROM ps_by_t WHERE k < 3" \
+        -c "COMMENT ON VIEW ps_few IS 'the first'" -c '\dv' -c '\d+ ps_few'
+    told 'ps_few' 'View "public.ps_few"' 'View definition:' 'ps_by_t WHERE k < 3'
     all_of_it=(
         '\d+ ps' "SELECT obj_description('ps'::regclass)" 'SELECT * FROM ps ORDER BY k'
-        'SELECT * FROM ps_by_t ORDER BY t, k'
+        'SELECT * FROM ps_by_t ORDER BY t, k' 'SELECT * FROM ps_few ORDER BY number'
+        "SELECT obj_description('ps_few'::regclass)"
     )
     for shown in "${all_of_it[@]}"; do
         psql -X -q --csv "$url" -c "$shown"
@@ -93,7 +97,8 @@ if pg_dump --version | grep -qE ' (1[5-9]|[2-9][0-9])[.b]'; then
     pg_dump -d "$url" >"$scratch/dump.sql"
     pg_dump -d "$url" --format=custom --file="$scratch/dump"
     pg_restore --list "$scratch/dump" >"$scratch/out"
-    told 'TABLE public ps' 'MATERIALIZED VIEW public ps_by_t' 'CONSTRAINT public ps ps_pkey'
+    told 'TABLE public ps' 'MATERIALIZED VIEW public ps_by_t' 'CONSTRAINT public ps ps_pkey' \
+        'VIEW public ps_few'
     ask "$url" -c "DROP TABLE ps CASCADE"
     ask "$url" -f "$scratch/dump.sql"
     for shown in "${all_of_it[@]}"; do

@@ -174,6 +174,15 @@ def reflection(engine):
         expect(nothing("sa_book"), [])
     comments = {column["name"]: column["comment"] for column in inspector.get_columns("sa_author")}
     expect(comments["name"], "as on the cover")
+    with engine.begin() as connection:
+        connection.execute(sa.text("CREATE OR REPLACE VIEW sa_named AS SELECT id, name FROM sa_author"))
+    inspector = sa.inspect(engine)
+    expect(inspector.get_view_names(), ["sa_named"])
+    expect("sa_named" in inspector.get_table_names(), False)
+    expect("SELECT id, name FROM sa_author" in inspector.get_view_definition("sa_named"), True)
+    expect([column["name"] for column in inspector.get_columns("sa_named")], ["id", "name"])
+    with engine.begin() as connection:
+        connection.execute(sa.text("DROP VIEW sa_named"))
     metadata = sa.MetaData()
     metadata.reflect(engine, only=["sa_author", "sa_book"])
     book = metadata.tables["sa_book"]

@@ -17,7 +17,8 @@ async fn names_are_listed_and_filtered() {
         .sql(
             "CREATE TABLE orders (id BIGINT, item TEXT NOT NULL, PRIMARY KEY (id, item)); \
               CREATE TABLE keyless (v INT); \
-              CREATE MATERIALIZED VIEW by_item AS SELECT item, id FROM orders ORDER BY item, id",
+              CREATE MATERIALIZED VIEW by_item AS SELECT item, id FROM orders ORDER BY item, id; \
+              CREATE VIEW few AS SELECT id AS number FROM orders WHERE id < 3",
         )
         .await;
     let mut client = served.client().await;
@@ -45,9 +46,21 @@ async fn names_are_listed_and_filtered() {
     for expected in [
         "lazybase public keyless TABLE",
         "lazybase public orders TABLE",
+        "lazybase public few VIEW",
     ] {
         assert!(tables.contains(expected), "{tables}");
     }
+    let of_views = CommandGetTables {
+        table_name_filter_pattern: Some("few".to_owned()),
+        table_types: vec!["VIEW".to_owned()],
+        include_schema: true,
+        ..asked.clone()
+    };
+    let info = client.get_tables(of_views).await.unwrap();
+    let got = fetch(&mut client, &info).await.unwrap();
+    let bytes = got.rows[0].column(4).as_binary::<i32>().value(0).to_vec();
+    let schema = Schema::try_from(IpcMessage(bytes.into())).unwrap();
+    assert_eq!(schema.field(0).name(), "number");
     let asked = CommandGetTables {
         table_name_filter_pattern: Some("orders".to_owned()),
         table_types: vec!["TABLE".to_owned()],

@@ -1,17 +1,21 @@
 //! What `pg_dump` must know beside what is there, so that what it writes can be read in again: what
-//! depends on what, and which tables are the system's own.
+//! depends on what, and which tables are the system's own; and what dbt asks of views, so that it
+//! knows which of them went with what it has dropped.
 //!
 //! ```text
 //!   FROM pg_depend, its columns alone      -> views depend on their tables and on these keys;
 //!                                             the schema lazybase came with an extension
 //!   LEFT JOIN pg_depend, of sequences      -> the columns that they are of
 //!   FROM pg_extension, with extconfig too  -> that extension: what comes with one is left out
+//!   FROM pg_depend, pg_class, ... of the   -> through which rules views read, as PostgreSQL has
+//!     rows that pg_rewrite has              it: a rule is a part of its view, and depends on
+//!                                           what the view reads
 //!   FROM pg_init_privs                     -> who may read the system's own tables by birth
 //! ```
 //!
-//! The first two stand in the place of tables without rows, for nobody but who asks as `pg_dump`
-//! does: to everybody else there are no extensions (PGC-1), and the planner need not plan what
-//! tools compute of dependencies.
+//! The first three stand in the place of tables without rows, for nobody but who asks as `pg_dump`
+//! and dbt do: to everybody else there are no extensions (PGC-1), and the planner need not plan
+//! what tools compute of dependencies.
 
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, JoinConstraint, JoinOperator, ObjectName, Select, SelectItem, TableAlias,
@@ -28,8 +32,12 @@ use crate::visible::{Visible, uses};
 
 const DEPENDENCIES: &str = "pg_depend_of_dumps";
 const EXTENSIONS: &str = "pg_extension_of_dumps";
+const RULES: &str = "pg_depend_of_views";
 /// What the condition says of a join that asks which column a sequence is of.
 const OF_SEQUENCES: &str = "relkind = 'S'";
+
+/// Where the numbers of the rules begin that views would be.
+const RULE_NUMBERS: i64 = 7 << 27;
 
 pub(super) const COLUMNS: [(&str, &str); 1] = [(
     "pg_init_privs",
@@ -37,9 +45,13 @@ pub(super) const COLUMNS: [(&str, &str); 1] = [(
 )];
 
 /// What stands for tables that have no rows for others.
-pub(super) const STAND_INS: [(&str, &str); 2] = [
+pub(super) const STAND_INS: [(&str, &str); 3] = [
     (
         DEPENDENCIES,
+        "classid o, objid o, objsubid i, refclassid o, refobjid o, refobjsubid i, deptype t",
+    ),
+    (
+        RULES,
         "classid o, objid o, objsubid i, refclassid o, refobjid o, refobjsubid i, deptype t",
     ),
     (
@@ -85,6 +97,9 @@ fn put(name: &mut ObjectName, alias: &mut Option<TableAlias>, known: &str, other
 /// Puts what stands for it in the place of a table that a SELECT asks for as `pg_dump` does.
 pub(super) fn stand_in(select: &mut Select) {
     of_sequences(select);
+    if asks_of_rules(select) {
+        return of_rules(select);
+    }
     let columns = |item: &SelectItem| match item {
         SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
             matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
@@ -128,6 +143,44 @@ pub(super) fn stand_in(select: &mut Select) {
     put(name, alias, known, other);
 }
 
+/// The name of a table, without its schema.
+fn name_of(factor: &TableFactor) -> Option<String> {
+    match factor {
+        TableFactor::Table {
+            name, args: None, ..
+        } => parts(name).pop(),
+        _ => None,
+    }
+}
+
+/// Whether a SELECT asks through which rules of `pg_rewrite` relations depend on each other.
+fn asks_of_rules(select: &Select) -> bool {
+    let known = ["pg_class", "pg_depend", "pg_namespace"];
+    let is_known = |name: &Option<String>| {
+        let name = name.as_deref();
+        name.is_some_and(|name| known.contains(&name))
+    };
+    let names: Vec<Option<String>> = relations(select).map(name_of).collect();
+    names
+        .iter()
+        .any(|name| name.as_deref() == Some("pg_depend"))
+        && names.iter().all(is_known)
+        && select.to_string().contains("'pg_rewrite'")
+}
+
+fn of_rules(select: &mut Select) {
+    for from in &mut select.from {
+        let joined = from.joins.iter_mut().map(|join| &mut join.relation);
+        for factor in std::iter::once(&mut from.relation).chain(joined) {
+            if name_of(factor).as_deref() == Some("pg_depend")
+                && let TableFactor::Table { name, alias, .. } = factor
+            {
+                put(name, alias, "pg_depend", RULES);
+            }
+        }
+    }
+}
+
 /// The rows of one of these tables.
 pub(super) fn rows(name: &str, visible: &Visible) -> Vec<Row> {
     match name {
@@ -144,6 +197,10 @@ pub(super) fn rows(name: &str, visible: &Visible) -> Vec<Row> {
             let of_views = of_views.chain(of_plain);
             let of_sequences = super::sequences::dependencies(visible);
             of_extension().chain(of_views).chain(of_sequences).collect()
+        }
+        RULES => {
+            let views = visible.views().into_iter().chain(visible.plain_views());
+            views.flat_map(|view| of_rule(&view, visible)).collect()
         }
         EXTENSIONS => vec![vec![
             ("oid", EXTENSION.into()),
@@ -184,6 +241,19 @@ fn of_extension() -> impl Iterator<Item = Row> {
     let tables = system::in_schema(SYSTEM_SCHEMA).map(|table| (PG_CLASS, table.oid));
     let all = std::iter::once(schema).chain(tables);
     all.map(move |one| depends(extension, one, "e"))
+}
+
+/// The rule that a view would be: a part of it, which depends on what it reads.
+fn of_rule(view: &Table, visible: &Visible) -> Vec<Row> {
+    let rule = (
+        system::number_of("pg_rewrite"),
+        RULE_NUMBERS + i64::from(view.id.0),
+    );
+    let own = depends((PG_CLASS, oid_of(view)), rule, "i");
+    let read = uses(view).map(|used| used.table).chain(view.view_of);
+    let read = read.filter_map(|read| visible.relation_of(read));
+    let read = read.map(|read| depends((PG_CLASS, oid_of(&read)), rule, "n"));
+    std::iter::once(own).chain(read).collect()
 }
 
 /// A view, which is made when what it reads is there.

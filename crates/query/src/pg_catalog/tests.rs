@@ -58,6 +58,12 @@ fn what_only_postgresql_reads_is_rewritten() {
             "SELECT d.objid FROM pg_catalog.pg_depend_of_dumps d WHERE d.deptype <> 'e'",
         ),
         (
+            "SELECT c.relname FROM pg_class c JOIN pg_depend d ON d.refobjid = c.oid \
+             AND d.classid = 'pg_rewrite'::regclass",
+            "SELECT c.relname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_depend_of_views d \
+             ON d.refobjid = c.oid AND d.classid = pg_regclass_oid('pg_rewrite')",
+        ),
+        (
             "SELECT count(*) FROM pg_depend",
             "SELECT count(*) FROM pg_catalog.pg_depend",
         ),

@@ -353,3 +353,55 @@ async fn columns_have_their_declared_types() {
     assert_eq!(rows(&session, grouped).await.len(), 1);
     database.close().await.unwrap();
 }
+
+/// What dbt asks, so that it knows which views went with what it has dropped.
+const DEPENDENCIES: &str = "select distinct
+        dependent_namespace.nspname as dependent_schema,
+        dependent_class.relname as dependent_name,
+        referenced_namespace.nspname as referenced_schema,
+        referenced_class.relname as referenced_name
+    from pg_class as dependent_class
+    join pg_namespace as dependent_namespace
+        on dependent_namespace.oid = dependent_class.relnamespace
+    join pg_depend as dependent_depend on dependent_depend.refobjid = dependent_class.oid
+        and dependent_depend.classid = 'pg_rewrite'::regclass
+        and dependent_depend.refclassid = 'pg_class'::regclass
+        and dependent_depend.deptype = 'i'
+    join pg_depend as joining_depend on joining_depend.objid = dependent_depend.objid
+        and joining_depend.classid = 'pg_rewrite'::regclass
+        and joining_depend.refclassid = 'pg_class'::regclass
+        and joining_depend.refobjid != dependent_depend.refobjid
+    join pg_class as referenced_class on referenced_class.oid = joining_depend.refobjid
+    join pg_namespace as referenced_namespace
+        on referenced_namespace.oid = referenced_class.relnamespace
+        and referenced_namespace.nspname != 'information_schema'
+        and referenced_namespace.nspname not like 'pg\\_%'
+    order by dependent_schema, dependent_name, referenced_schema, referenced_name";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_views_read_is_told_as_postgresql_tells_it() {
+    let setup = "CREATE TABLE t (k INT PRIMARY KEY); CREATE TABLE u (k INT PRIMARY KEY);
+        CREATE MATERIALIZED VIEW kept AS SELECT k FROM t ORDER BY k;
+        CREATE VIEW v AS SELECT t.k FROM t JOIN u USING (k);
+        CREATE VIEW w AS SELECT k FROM v UNION ALL SELECT k FROM kept";
+    let (_folder, database, session) = world(setup).await;
+    let told = rows(&session, DEPENDENCIES).await;
+    let told: Vec<String> = told.iter().map(|row| row.join(" ")).collect();
+    assert_eq!(
+        told,
+        [
+            "public kept public t",
+            "public v public t",
+            "public v public u",
+            "public w public kept",
+            "public w public v"
+        ]
+    );
+    let all =
+        "SELECT relname, relkind FROM pg_class WHERE relname IN ('t', 'kept', 'v') ORDER BY 1";
+    assert_eq!(
+        rows(&session, all).await,
+        [["kept", "m"], ["t", "r"], ["v", "v"]]
+    );
+    database.close().await.unwrap();
+}

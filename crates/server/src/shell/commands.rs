@@ -98,7 +98,8 @@ fn statements(asked: &Meta) -> String {
         ),
         Meta::Databases => "SELECT current_database() AS \"database\", \
             (SELECT count(*) FROM lazybase.tables) AS tables, \
-            (SELECT count(*) FROM lazybase.views) AS views, \
+            (SELECT count(*) FROM lazybase.views) + \
+            (SELECT count(*) FROM pg_catalog.pg_views) AS views, \
             (SELECT coalesce(sum(bytes), 0) FROM (SELECT bytes FROM lazybase.tables UNION ALL \
             SELECT bytes FROM lazybase.views) AS held) AS bytes"
             .to_owned(),
@@ -217,7 +218,7 @@ fn list_databases(manifest: &Manifest, tables: &[Arc<Table>]) -> String {
     let row = vec![
         DATABASE.to_owned(),
         thousands(tables.len() as u64),
-        thousands(manifest.views.len() as u64),
+        thousands((manifest.views.len() + manifest.plain_views.len()) as u64),
         bytes(size.sum()),
     ];
     let headers = ["database", "tables", "views", "size"];

@@ -489,6 +489,19 @@ fn views_and_the_database_are_listed() {
     let listed = place.ok(&["sql", "-c", "\\l"]);
     let row: Vec<&str> = listed.lines().nth(2).unwrap().split_whitespace().collect();
     assert_eq!(row[..3], ["lazybase", "2", "1"], "{listed}");
+    let query = "SELECT id FROM kept WHERE id < 3";
+    place.ok(&["sql", "-c", &format!("CREATE VIEW few AS {query}")]);
+    let views = place.ok(&["sql", "-c", "\\dv"]);
+    assert!(views.starts_with(expected), "{views}");
+    assert!(views.contains(&format!("few   {query}")), "{views}");
+    let told = place.ok(&["sql", "-c", "\\d few"]);
+    assert!(told.starts_with("view few\n"), "{told}");
+    let made = format!("made by:\n  CREATE VIEW few AS {query};\n");
+    assert!(told.ends_with(&made), "{told}");
+    let listed = place.ok(&["sql", "-c", "\\l"]);
+    let row: Vec<&str> = listed.lines().nth(2).unwrap().split_whitespace().collect();
+    assert_eq!(row[..3], ["lazybase", "2", "2"], "{listed}");
+    place.ok(&["sql", "-c", "DROP VIEW few"]);
 }
 
 #[test]

@@ -1,2 +1,0 @@
-{{ config(materialized='view') }}
-SELECT customer FROM {{ ref('dbt_totals') }}
