@@ -149,6 +149,10 @@ async fn plan_of_view(
         if let Some(read) = read.filter(|read| read.query.is_some()) {
             let may = gate.table(Privilege::Select, &read);
             may.map_err(into_datafusion)?;
+            // Only in a circle it is not planned yet.
+            if !names.planned.lock().contains_key(&read.id) {
+                return Err(into_datafusion(reads_itself(view)));
+            }
         }
     }
     let query = query_of(view).map_err(into_datafusion)?;
@@ -214,6 +218,15 @@ fn shown_field(column: &Column) -> Field {
         true => field.with_metadata(mark("json")),
         false => field,
     }
+}
+
+fn reads_itself(view: &Table) -> Error {
+    Error::conflict(format!(
+        "view {:?} would read itself, through views that another session has changed",
+        view.name
+    ))
+    .with_hint("ROLLBACK, and run the transaction again")
+    .with_sqlstate("40001")
 }
 
 fn other_columns(view: &Table) -> Error {

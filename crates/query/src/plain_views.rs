@@ -317,7 +317,8 @@ fn mark_read(query: &mut ViewQuery, read: &BTreeSet<String>) {
     }
 }
 
-/// Refuses views that read themselves, and views over too many others.
+/// Refuses views that read themselves, and views over too many others: those that read the one
+/// that is replaced count too.
 fn check_depth(
     visible: &Visible,
     view: &CreatePlainView,
@@ -325,8 +326,9 @@ fn check_depth(
     before: Option<&Arc<Table>>,
 ) -> Result<()> {
     let all = visible.plain_views();
+    let above = before.map_or(0, |before| height_above(&all, before.id));
     let mut level: BTreeSet<TableId> = query.uses.iter().map(|used| used.table).collect();
-    for _ in 0..DEPTH_MAX {
+    for _ in above..DEPTH_MAX {
         if before.is_some_and(|before| level.contains(&before.id)) {
             return Err(
                 Error::invalid(format!("view {:?} would read itself", view.name))
@@ -350,6 +352,21 @@ fn check_depth(
     .with_detail(format!("at most {DEPTH_MAX} views may be read so"))
     .with_hint("CREATE TABLE ... AS SELECT keeps the rows of one")
     .with_sqlstate("54001"))
+}
+
+/// How many views read each other, one the next, the first of which reads this one.
+fn height_above(all: &[Arc<Table>], view: TableId) -> usize {
+    let mut level = BTreeSet::from([view]);
+    for height in 0..DEPTH_MAX {
+        let reads = |known: &&Arc<Table>| uses(known).any(|used| level.contains(&used.table));
+        let readers = all.iter().filter(reads).map(|known| known.id);
+        let readers: BTreeSet<TableId> = readers.collect();
+        if readers.is_empty() {
+            return height;
+        }
+        level = readers;
+    }
+    DEPTH_MAX
 }
 
 /// The columns of a new view, of what its query gives.
@@ -423,13 +440,13 @@ fn check_columns(before: &Table, columns: &[Column]) -> Result<()> {
                 known.name, before.name, column.name
             ));
         }
-        if known.data_type != column.data_type {
+        if (&known.data_type, known.json) != (&column.data_type, column.json) {
             return refused(format!(
                 "column {:?} of view {:?} can't go from {} to {}",
                 known.name,
                 before.name,
-                types::name(&known.data_type),
-                types::name(&column.data_type)
+                types::column_name(known),
+                types::column_name(column)
             ));
         }
     }

@@ -23,7 +23,7 @@ use tracing::Instrument;
 use crate::answer::{Answer, AnswerStream, Columns, Definitions};
 use crate::catalog::definition_in;
 use crate::clauses::Clauses;
-use crate::context::stored_tables;
+use crate::context::{Read, stored_tables};
 use crate::dml::change::{rows_of, told_of};
 use crate::dml::defaults::is_default;
 use crate::dml::insert::column;
@@ -546,7 +546,7 @@ impl Prepared {
             self.types[number - 1].get_or_insert(DataType::Int64);
         }
         let mut statement = ast::Statement::Query(query);
-        let mut tables = stored_tables(&statement, &self.session, target)?.tables;
+        let Read { mut tables, views } = stored_tables(&statement, &self.session, target)?;
         let snapshot = self.past(&tables).await;
         if let Some(snapshot) = &snapshot {
             for table in &mut tables {
@@ -555,6 +555,8 @@ impl Prepared {
                 }
             }
         }
+        // A view has columns of its own, under names of its own.
+        tables.extend(views);
         let (context, names) = self.session.context(snapshot, Buffered::default(), None);
         for (number, data_type) in parameters::in_calls(&statement) {
             self.types[number - 1].get_or_insert(data_type);

@@ -32,6 +32,7 @@ pub(super) fn join(tokens: &mut Vec<TokenWithSpan>) -> Result<()> {
                 joined.push(token);
             }
             (Token::SingleQuotedString(piece), Some((place, true))) => {
+                joined[place].span.end = token.span.end;
                 if let Token::SingleQuotedString(text)
                 | Token::EscapedStringLiteral(text)
                 | Token::UnicodeStringLiteral(text)

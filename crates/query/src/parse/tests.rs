@@ -115,6 +115,15 @@ fn the_text_of_a_view_is_its_query() {
     );
     assert_eq!(view.columns, ["a", "B"]);
     assert_eq!(view.placed.find("SELECT"), sql.find("SELECT"));
+    // A constant may end it that is written in several pieces.
+    let sql = "CREATE VIEW v AS SELECT 'a'\n  'b' -- x\n  'c'";
+    let Statement::PlainView(view) = statement(sql) else {
+        panic!("{sql}");
+    };
+    assert!(matches!(
+        &*view,
+        PlainViewStatement::Create(view) if view.text == "SELECT 'a'\n  'b' -- x\n  'c'"
+    ));
     let Statement::PlainView(view) = statement("ALTER VIEW IF EXISTS v RENAME TO \"W\"") else {
         panic!("not of a view");
     };

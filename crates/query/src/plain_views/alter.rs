@@ -24,14 +24,9 @@ pub(super) async fn rename(
     if_exists: bool,
     to: String,
 ) -> Result<AnswerStream> {
-    let visible = session.visible();
-    if if_exists && visible.relation(name).is_none() {
-        let notice = Notice::note(format!("there is no view {:?}: skipped", own_name(name)));
-        return Ok(AnswerStream::done("ALTER VIEW", 0).with_notices([notice]));
-    }
     let alter_view = AlterTable {
         name: name.to_owned(),
-        if_exists: false,
+        if_exists,
         steps: vec![AlterStep::Change(Alteration::Rename(to))],
         cascade: false,
         of_view: true,
@@ -47,6 +42,11 @@ pub(crate) async fn alter(session: &Arc<Shared>, alter: &AlterTable) -> Result<A
     loop {
         attempts += 1;
         let visible = session.visible();
+        if alter.if_exists && visible.relation(&alter.name).is_none() {
+            let name = own_name(&alter.name);
+            let notice = Notice::note(format!("there is no view {name:?}: skipped"));
+            return Ok(done().with_notices([notice]));
+        }
         let before = visible.plain_view(&alter.name);
         let before = before.ok_or_else(|| no_plain_view(&visible, &alter.name))?;
         session.gate_now().own(&before)?;

@@ -5,6 +5,7 @@
 //!   FROM t             t is called u            FROM u AS t
 //!   FROM t AS x        column b is called c     FROM (SELECT a, c AS b FROM t) AS x
 //!   FROM t, with *     a column was added       FROM (SELECT a, b FROM t) AS t
+//!   FROM t, with c     a column c was added     the same
 //! ```
 //!
 //! Reads definitions and texts; pure. What the text names where WITH gives the name is left as it
@@ -71,10 +72,13 @@ fn columns_of(view: &Table) -> String {
 
 fn as_of_now(visible: &Visible, query: &ViewQuery) -> String {
     let text = &query.text;
-    let knows_all = text.contains('*') || text.to_ascii_lowercase().contains("natural");
+    let lower = text.to_lowercase();
+    let knows_all = lower.contains('*') || lower.contains("natural");
+    // What comes later under a name that the text has could be meant by it.
+    let would_see = |name: &str| knows_all || lower.contains(&name.to_lowercase());
     let changed = query.uses.iter().filter_map(|used| {
         let now = visible.relation_of(used.table)?;
-        Some((used.name.as_str(), in_from(used, &now, knows_all)?))
+        Some((used.name.as_str(), in_from(used, &now, &would_see)?))
     });
     let changed: BTreeMap<&str, String> = changed.collect();
     if changed.is_empty() {
@@ -107,15 +111,17 @@ fn as_of_now(visible: &Visible, query: &ViewQuery) -> String {
 }
 
 /// What stands in FROM today for something that a text names; `None` where the text is as right as
-/// it was. `knows_all` says whether columns that came later would be seen.
-fn in_from(used: &UsedTable, now: &Table, knows_all: bool) -> Option<String> {
+/// it was. `would_see` says whether a column that came later could be meant.
+fn in_from(used: &UsedTable, now: &Table, would_see: &dyn Fn(&str) -> bool) -> Option<String> {
     let name = identifier(&now.name);
     let shown = &now.columns[..now.visible_columns()];
     let then = |id| used.columns.iter().find(|column| column.id == id);
     let renamed = shown
         .iter()
         .any(|column| then(column.id).is_some_and(|then| then.name != column.name));
-    let added = knows_all && shown.iter().any(|column| then(column.id).is_none());
+    let added = shown
+        .iter()
+        .any(|column| then(column.id).is_none() && would_see(&column.name));
     if renamed || added {
         let known = shown.iter().filter_map(|column| {
             let then = identifier(&then(column.id)?.name);

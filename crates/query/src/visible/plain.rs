@@ -123,12 +123,14 @@ impl Visible {
         tables.into_values().collect()
     }
 
-    /// Plain views, each behind those that it reads, and once.
+    /// Plain views, each behind those that it reads, and once. Where a transaction has given one
+    /// another query, and another session meanwhile those that it reads, views may read each other
+    /// in a circle, which COMMIT would refuse: then one of them stands before what it reads.
     pub(crate) fn with_read_before(&self, views: &[Arc<Table>]) -> Vec<Arc<Table>> {
         let all = self.plain_views();
-        let mut ordered = Vec::new();
+        let (mut met, mut ordered) = (BTreeSet::new(), Vec::new());
         for view in views {
-            place(view, &all, &mut ordered);
+            place(view, &all, &mut met, &mut ordered);
         }
         ordered
     }
@@ -156,13 +158,18 @@ impl Visible {
     }
 }
 
-fn place(view: &Arc<Table>, all: &[Arc<Table>], ordered: &mut Vec<Arc<Table>>) {
-    if ordered.iter().any(|known| known.id == view.id) {
+fn place(
+    view: &Arc<Table>,
+    all: &[Arc<Table>],
+    met: &mut BTreeSet<TableId>,
+    ordered: &mut Vec<Arc<Table>>,
+) {
+    if !met.insert(view.id) {
         return;
     }
     for used in uses(view) {
         if let Some(read) = all.iter().find(|other| other.id == used.table) {
-            place(read, all, ordered);
+            place(read, all, met, ordered);
         }
     }
     ordered.push(Arc::clone(view));

@@ -210,12 +210,42 @@ async fn sessions_that_change_what_others_read_are_refused_at_commit() {
     ok(&one, "BEGIN; CREATE OR REPLACE VIEW v AS SELECT k FROM w").await;
     ok(&other, "CREATE OR REPLACE VIEW w AS SELECT k FROM v").await;
     assert_eq!(refused(&one, "COMMIT").await, "40001");
+    // Who reads in such a circle before COMMIT is told of it.
+    ok(&other, "CREATE VIEW x AS SELECT k FROM t").await;
+    ok(&one, "BEGIN; CREATE OR REPLACE VIEW v AS SELECT k FROM x").await;
+    ok(&other, "CREATE OR REPLACE VIEW x AS SELECT k FROM v").await;
+    assert_eq!(refused(&one, "SELECT k FROM v").await, "40001");
+    ok(&one, "ROLLBACK").await;
+    assert_eq!(rows(&one, "SELECT count(*) FROM x").await, [["0"]]);
     // Alone each of them goes through, whatever others do meanwhile.
     ok(
         &one,
         "CREATE OR REPLACE VIEW v AS SELECT k FROM t WHERE k > 1",
     )
     .await;
+    database.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn how_deeply_views_read_each_other_has_a_bound_from_both_ends() {
+    let setup = "CREATE TABLE t (k INT PRIMARY KEY); INSERT INTO t VALUES (1), (2);
+        CREATE VIEW v1 AS SELECT k FROM t; CREATE VIEW beside AS SELECT k FROM t";
+    let (_folder, database, session) = world(setup).await;
+    for at in 2..=32 {
+        let sql = format!("CREATE VIEW v{at} AS SELECT k FROM v{}", at - 1);
+        ok(&session, &sql).await;
+    }
+    assert_eq!(rows(&session, "SELECT sum(k) FROM v32").await, [["3"]]);
+    let more = "CREATE VIEW v33 AS SELECT k FROM v32";
+    assert_eq!(refused(&session, more).await, "54001");
+    // It would grow from below, too.
+    let below = "CREATE OR REPLACE VIEW v1 AS SELECT k FROM beside";
+    assert_eq!(refused(&session, below).await, "54001");
+    let same = "CREATE OR REPLACE VIEW v1 AS SELECT k FROM t WHERE k > 1";
+    ok(&session, same).await;
+    assert_eq!(rows(&session, "SELECT sum(k) FROM v32").await, [["2"]]);
+    ok(&session, "DROP VIEW v32").await;
+    ok(&session, below).await;
     database.close().await.unwrap();
 }
 
