@@ -332,6 +332,11 @@ fn leave_out(
         }
         manifest.number = number;
         manifest.prune_plain_views();
+        for column in manifest.prune_sequences() {
+            notes.push(format!(
+                "column {column} numbers itself no more: its sequence goes"
+            ));
+        }
         check_loaded(&manifest)?;
         notes.push(format!("table {name:?} was left out, with its views"));
     }

@@ -227,6 +227,9 @@ pub(crate) async fn restore(db: Option<PathBuf>, args: RestoreArgs) -> Result<()
              or a table had its name\n"
         );
     }
+    for column in &report.unnumbered {
+        text += &format!("column {column} has no default: its sequence has ended since\n");
+    }
     for file in &report.absent {
         text += &format!("{file} is not in the backup: the times of some old SCUs are not known\n");
     }

@@ -53,6 +53,9 @@ pub struct RestoreReport {
     pub forgotten: Vec<String>,
     /// Views that did not fit their tables as they were then, or whose name a table had.
     pub dropped_views: Vec<String>,
+    /// Columns that took numbers of a sequence which has ended since, with their tables: they have
+    /// no default.
+    pub unnumbered: Vec<String>,
     /// Files that the backup is without: times of old SCUs.
     pub absent: Vec<String>,
 }
@@ -116,6 +119,10 @@ async fn restore_chosen(
         .filter(|(id, _)| !manifest.plain_views.contains_key(id))
         .map(|(_, view)| view.name.clone());
     let dropped_views = dropped_views.chain(plain).collect();
+    let unnumbered = match boundary == backup.newest() {
+        true => Vec::new(),
+        false => unnumbered(&backup.manifest, &manifest, boundary),
+    };
     // A token of the old history is none of the new one.
     manifest.database.history = other_history(target, backup.manifest.database.history);
     manifest.number += 1;
@@ -137,8 +144,24 @@ async fn restore_chosen(
         bytes: parts.iter().map(Part::bytes).sum(),
         forgotten,
         dropped_views,
+        unnumbered,
         absent,
     })
+}
+
+/// The columns that took numbers of a sequence then, which is not there.
+fn unnumbered(backup: &Manifest, restored: &Manifest, boundary: ScuNumber) -> Vec<String> {
+    let mut unnumbered = Vec::new();
+    for (id, state) in &restored.tables {
+        let Some(before) = backup.tables.get(id) else {
+            continue;
+        };
+        let pairs = before.at(boundary).columns.iter().zip(&state.table.columns);
+        let lost = pairs.filter(|(then, now)| then.default.sequence() != now.default.sequence());
+        let table = &state.table.name;
+        unnumbered.extend(lost.map(|(_, column)| format!("{table}.{}", column.name)));
+    }
+    unnumbered
 }
 
 /// Copies the parts, reads each back, and puts the checkpoint behind them.

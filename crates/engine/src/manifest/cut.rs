@@ -3,7 +3,7 @@
 //! ```text
 //!   each range: a path of runs to the boundary -> runs of its own, trimmed so that they adjoin
 //!   tables: as they were defined then; secondary views: to be built anew
-//!   plain views: those of now whose tables were there
+//!   plain views: those of now whose tables were there; sequences: those whose columns were
 //! ```
 //!
 //! Pure. The result keeps every invariant (`check.rs`) or is an error.
@@ -57,8 +57,9 @@ impl Manifest {
     /// The database as it was at the end of SCU `boundary`: nothing of what came after it is there.
     /// Tables that are gone by now stay away; secondary views begin again from nothing, and those
     /// that do not fit their table as it was are left out, as are plain views that read what was
-    /// not there or have the name of a table of then. Roles are those of now, and so is what they
-    /// may do with what is there.
+    /// not there or have the name of a table of then. Sequences are those of now, and stand where
+    /// they do now, but for those of columns that were not there; a column whose sequence is gone
+    /// has no default. Roles are those of now, and so is what they may do with what is there.
     ///
     /// # Errors
     /// `NotFound` when the boundary lies outside what is kept; `Corrupt` when the rows that lead
@@ -82,6 +83,7 @@ impl Manifest {
             *state = Arc::new(self.table_at(&mut cut, state, boundary)?);
         }
         cut.tables = tables;
+        cut.prune_sequences();
         let mut views = std::mem::take(&mut cut.views);
         views.retain(|_, view| {
             let table = view.table.view_of.and_then(|of| cut.tables.get(&of));

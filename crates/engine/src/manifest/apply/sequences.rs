@@ -1,9 +1,10 @@
 //! Sequences, as edits change them. One that is of a column goes with it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use lazybase_model::sequence::{Counter, Sequence};
-use lazybase_model::{ColumnId, Error, Result, SequenceId, TableId};
+use lazybase_model::{ColumnDefault, ColumnId, Error, Result, SequenceId, TableId};
 
 use crate::manifest::state::{Manifest, SequenceState};
 
@@ -119,6 +120,43 @@ impl Manifest {
             self.sequences.remove(&id);
             self.forget_access(id.as_object());
         }
+    }
+
+    /// Leaves out the sequences whose columns are not there, or whose name a table has. A column
+    /// that took numbers of a sequence which is not there has no default any more: these columns,
+    /// with their tables.
+    pub fn prune_sequences(&mut self) -> Vec<String> {
+        let tables = self.tables.values();
+        let names: BTreeSet<&str> = tables.map(|state| state.table.name.as_str()).collect();
+        let is_left_out = |state: &&Arc<SequenceState>| {
+            let sequence = &state.sequence;
+            let owner = sequence.owner;
+            let has_owner = owner.is_none_or(|of| self.has(of.table, Some(of.column)));
+            !has_owner || names.contains(sequence.name.as_str())
+        };
+        let left_out = self.sequences.values().filter(is_left_out);
+        let left_out: Vec<SequenceId> = left_out.map(|state| state.sequence.id).collect();
+        for id in left_out {
+            self.sequences.remove(&id);
+            self.forget_access(id.as_object());
+        }
+        let sequences = &self.sequences;
+        let is_gone = |id: SequenceId| !sequences.contains_key(&id);
+        let mut unnumbered = Vec::new();
+        for state in self.tables.values_mut() {
+            let mut defaults = state.table.columns.iter().map(|column| &column.default);
+            if !defaults.any(|default| default.sequence().is_some_and(is_gone)) {
+                continue;
+            }
+            let table = Arc::make_mut(&mut Arc::make_mut(state).table);
+            for column in &mut table.columns {
+                if column.default.sequence().is_some_and(is_gone) {
+                    (column.default, column.identity) = (ColumnDefault::Null, None);
+                    unnumbered.push(format!("{}.{}", table.name, column.name));
+                }
+            }
+        }
+        unnumbered
     }
 }
 

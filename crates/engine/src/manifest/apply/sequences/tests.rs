@@ -1,7 +1,7 @@
 //! Sequences, edit by edit.
 
 use lazybase_model::sequence::SequenceOwner;
-use lazybase_model::{ColumnDefault, ErrorKind};
+use lazybase_model::{ColumnDefault, ErrorKind, ScuNumber};
 
 use super::*;
 use crate::manifest::check::check_commit;
@@ -130,4 +130,45 @@ fn a_column_takes_numbers_of_a_sequence_that_is_there() {
     let next = story.manifest.apply(&edit).unwrap();
     let broken = check_commit(&story.manifest, &next).unwrap_err();
     assert!(broken.message().contains("MAN-19"), "{broken}");
+}
+
+#[test]
+fn a_cut_has_the_sequences_of_what_was_there() {
+    let (mut story, _) = numbered();
+    let sort = |story: &mut Story| {
+        story.seal();
+        story.sort(&[], 1);
+    };
+    (0..2).for_each(|_| sort(&mut story));
+    let mut later = table("later", 3, 3);
+    let of_later = Sequence {
+        owner: Some(SequenceOwner {
+            table: later.id,
+            column: later.columns[1].id,
+        }),
+        ..Sequence::new(SequenceId(4), "later_value_seq")
+    };
+    later.columns[1].default = ColumnDefault::Next(of_later.id);
+    let free = Sequence::new(SequenceId(5), "free");
+    let made = Ddl::Create { table: later };
+    story.apply(transaction(vec![made, create(&of_later), create(&free)]));
+    sort(&mut story);
+    let cut = |story: &Story| {
+        let cut = story.manifest.cut_at(ScuNumber(1)).unwrap();
+        let names = cut.sequences.values();
+        let names: Vec<String> = names.map(|state| state.sequence.name.clone()).collect();
+        let table = cut.table_named("t").unwrap().table.clone();
+        (names, table.columns[1].default.clone())
+    };
+    let (names, default) = cut(&story);
+    assert_eq!(names, ["t_value_seq", "free"]);
+    assert_eq!(default, ColumnDefault::Next(SequenceId(2)));
+    // The column is there again then, but not what numbered it.
+    let table = story.manifest.table_named("t").unwrap().table.clone();
+    let edit = story.alter_edit(&table, &[Alteration::DropColumn("value".to_owned())]);
+    story.apply(edit);
+    sort(&mut story);
+    let (names, default) = cut(&story);
+    assert_eq!(names, ["free"]);
+    assert_eq!(default, ColumnDefault::Null);
 }
