@@ -74,7 +74,7 @@ pub(crate) async fn create(
         (true, false) => {
             let hint = match taken_by() {
                 Some("table") | None => "CREATE TABLE IF NOT EXISTS leaves it as it is",
-                Some(_) => "give the table another name, or drop the view first",
+                Some(_) => "give the table another name",
             };
             let error = Error::conflict(said()).with_hint(hint);
             return Err(error.with_sqlstate("42P07"));
