@@ -68,6 +68,7 @@ mod producer;
 mod prune;
 mod read;
 mod scan;
+mod sequences;
 mod session;
 mod settings;
 mod show;
