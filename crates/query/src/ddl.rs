@@ -74,7 +74,8 @@ pub(crate) async fn create(
         (true, false) => {
             let hint = match taken_by() {
                 Some("table") | None => "CREATE TABLE IF NOT EXISTS leaves it as it is",
-                Some(_) => "give the table another name",
+                Some("sequence") => "give the table another name, or drop the sequence first",
+                Some(_) => "give the table another name, or drop the view first",
             };
             let error = Error::conflict(said()).with_hint(hint);
             return Err(error.with_sqlstate("42P07"));

@@ -21,8 +21,8 @@ use futures::StreamExt;
 use lazybase_query::fuzz::world;
 use prost::Message;
 use tokio::sync::watch;
-use tonic::Request;
 use tonic::metadata::{AsciiMetadataKey, AsciiMetadataValue};
+use tonic::{Code, Request};
 
 use crate::actions::KNOWN;
 use crate::input::command;
@@ -113,9 +113,13 @@ async fn called(service: &Service, what: u8, message: Bytes) -> Option<Bytes> {
         }
         192..=223 => {
             let ticket = of_session(Ticket { ticket: message });
-            let mut messages = service.do_get(ticket).await.inspect_err(|e| eprintln!("DEBUG {e:?}")).ok()?.into_inner();
+            let mut messages = service.do_get(ticket).await.ok()?.into_inner();
             while let Some(data) = messages.next().await {
-                data.inspect_err(|e| eprintln!("DEBUG {e:?}")).ok()?;
+                match data {
+                    // What ends well says so in its trailers, which come as a status.
+                    Err(status) if status.code() != Code::Ok => return None,
+                    _ => {}
+                }
             }
             Some(Bytes::new())
         }

@@ -399,12 +399,14 @@ impl Numbered {
 
     /// The sequence that is of a column.
     pub(super) fn serial_sequence(&self, table: &str, column: &str) -> Option<String> {
-        sequences::serial_sequence(&self.visible, &self.table(table)?, column)
+        let table = self.table(table)?;
+        sequences::serial_sequence(&self.visible, &table, column)
     }
 
     /// What an identity column's sequence is like.
     pub(super) fn identity_options(&self, table: &str, column: &str) -> Option<String> {
-        sequences::identity_options(&self.visible, &self.table(table)?, column)
+        let table = self.table(table)?;
+        sequences::identity_options(&self.visible, &table, column)
     }
 
     /// Whether who asks may know how much there is of a table or a view: it may do something with

@@ -160,8 +160,12 @@ impl Visible {
 
     /// The sequence of a name: the session's own, of a temporary table, before others.
     pub(crate) fn sequence_named(&self, name: &str) -> Option<SeenSequence> {
-        let own_name = temporary::named(name);
         let mut all = self.sequences();
+        if let Some(public) = temporary::named_in_public(name) {
+            let mut others = all.into_iter().filter(|seen| !seen.is_temporary);
+            return others.find(|seen| seen.sequence.name == public);
+        }
+        let own_name = temporary::named(name);
         all.retain(|seen| seen.sequence.name == own_name.unwrap_or(name));
         all.sort_by_key(|seen| !seen.is_temporary);
         let found = all.into_iter().next();

@@ -117,12 +117,10 @@ async fn sessions_that_insert_at_once_never_get_the_same_number() {
     }
     let distinct: BTreeSet<i32> = told.iter().copied().collect();
     assert_eq!(distinct.len(), told.len());
-    let counted = rows(
-        &database.session(),
-        "SELECT count(*), count(DISTINCT id) FROM t",
-    );
+    let session = database.session();
+    let counted = rows(&session, "SELECT count(*), count(DISTINCT id) FROM t").await;
     let count = told.len().to_string();
-    assert_eq!(counted.await, [[count.clone(), count]]);
+    assert_eq!(counted, [[count.clone(), count]]);
     database.close().await.unwrap();
 }
 
