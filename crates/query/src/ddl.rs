@@ -240,7 +240,7 @@ pub(crate) async fn drop(
             .map_err(|error| match visible.relation(name) {
                 Some(view) if view.query.is_some() => error.with_hint("DROP VIEW drops it"),
                 Some(_) => error.with_hint("DROP MATERIALIZED VIEW drops the view alone"),
-                None => error,
+                None => visible.sequence_instead(name).unwrap_or(error),
             })
     };
     let dropped = |visible: &Visible, table, _: &[TableId]| views::dropped(visible, table, cascade);

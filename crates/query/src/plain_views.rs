@@ -484,10 +484,12 @@ pub(crate) fn no_plain_view(visible: &Visible, name: &str) -> Error {
         Some(table) if table.view_of.is_some() => ("materialized view", "DROP MATERIALIZED VIEW"),
         Some(_) => ("table", "DROP TABLE"),
         None => {
-            return Error::not_found(format!("there is no view {:?}", own_name(name)))
-                .with_hint("SHOW VIEWS lists them")
-                .with_name(own_name(name))
-                .with_sqlstate("42P01");
+            return visible.sequence_instead(name).unwrap_or_else(|| {
+                Error::not_found(format!("there is no view {:?}", own_name(name)))
+                    .with_hint("SHOW VIEWS lists them")
+                    .with_name(own_name(name))
+                    .with_sqlstate("42P01")
+            });
         }
     };
     let name = own_name(name);

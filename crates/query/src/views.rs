@@ -32,14 +32,18 @@ pub(crate) async fn create(session: &Arc<Shared>, view: CreateView) -> Result<An
         let notice = Notice::note(said).with_sqlstate("42P07");
         AnswerStream::done("CREATE MATERIALIZED VIEW", 0).with_notices([notice])
     };
-    match (is_there(), view.if_not_exists) {
-        (true, true) => return Ok(skipped()),
-        (true, false) => {
-            return Err(Error::conflict(format!("{:?} is there already", view.name))
-                .with_hint("CREATE MATERIALIZED VIEW IF NOT EXISTS leaves it as it is")
-                .with_sqlstate("42P07"));
+    let taken_by = session.visible().taken_by(&view.name);
+    match (taken_by, view.if_not_exists) {
+        (Some(_), true) => return Ok(skipped()),
+        (Some(kind), false) => {
+            let hint = match kind {
+                "materialized view" => "CREATE MATERIALIZED VIEW IF NOT EXISTS leaves it as it is",
+                _ => "give the view another name",
+            };
+            let what = format!("{:?} is there already: a {kind}", view.name);
+            return Err(Error::conflict(what).with_hint(hint).with_sqlstate("42P07"));
         }
-        (false, _) => {}
+        (None, _) => {}
     }
     let table = session.visible().require(&view.table)?;
     session.gate_now().own(&table)?;
@@ -115,10 +119,12 @@ pub(crate) fn no_view(visible: &Visible, name: &str) -> Error {
         Some(table) => Error::invalid(format!("{:?} is a table", table.name))
             .with_hint("views are made with CREATE MATERIALIZED VIEW; DROP TABLE drops a table")
             .with_sqlstate("42809"),
-        None => Error::not_found(format!("there is no view {:?}", own_name(name)))
-            .with_hint("SHOW VIEWS lists them")
-            .with_name(own_name(name))
-            .with_sqlstate("42P01"),
+        None => visible.sequence_instead(name).unwrap_or_else(|| {
+            Error::not_found(format!("there is no view {:?}", own_name(name)))
+                .with_hint("SHOW VIEWS lists them")
+                .with_name(own_name(name))
+                .with_sqlstate("42P01")
+        }),
     }
 }
 

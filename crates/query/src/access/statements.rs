@@ -484,8 +484,8 @@ impl Asked {
                 return Err(unsupported("everybody may use the schema public")
                     .with_hint("REVOKE what was granted on its tables"));
             }
-            Targets::NoneOf(kind) => {
-                let said = format!("there are no {kind}: nothing changes");
+            Targets::Without(kind) => {
+                let said = format!("{kind} have no privileges of their own: nothing changes");
                 self.notices.push(Notice::note(said));
                 Given::new()
             }

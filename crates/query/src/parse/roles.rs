@@ -67,8 +67,8 @@ pub(crate) enum Targets {
     Database,
     /// USAGE of the one schema: everybody has it.
     Usage,
-    /// All of a kind that there are none of.
-    NoneOf(&'static str),
+    /// All of a kind that has no privileges of its own.
+    Without(&'static str),
 }
 
 /// Whether those who are granted something may pass it on.

@@ -54,7 +54,10 @@ pub(crate) fn plan(session: &Shared, create: &mut CreateTable) -> Result<Vec<Pla
                 || planned.any(|(_, sequence)| sequence.name == stored)
         };
         let name = match named {
-            Some(name) if is_known(&name) => return Err(taken(&name)),
+            Some(name) if is_known(&name) => {
+                let kind = visible.taken_by(&name).filter(|_| !temporary);
+                return Err(taken(&name, kind));
+            }
             Some(name) => name,
             None => own_name(&table, &column.name, is_known),
         };
@@ -209,8 +212,13 @@ pub(super) fn is_taken(visible: &Visible, name: &str, of_temporary: bool) -> boo
     }
 }
 
-pub(super) fn taken(name: &str) -> Error {
-    Error::conflict(format!("{name:?} is there already")).with_sqlstate("42P07")
+/// A name is taken, by a thing of that kind where it is known.
+pub(super) fn taken(name: &str, kind: Option<&str>) -> Error {
+    let what = match kind {
+        Some(kind) => format!("{name:?} is there already: a {kind}"),
+        None => format!("{name:?} is there already"),
+    };
+    Error::conflict(what).with_sqlstate("42P07")
 }
 
 /// The name that a sequence is stored under.

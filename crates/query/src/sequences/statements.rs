@@ -52,7 +52,7 @@ async fn create(
     if is_taken(&visible, &name, false) {
         let is_sequence = visible.sequence_named(&name).is_some();
         if !(if_not_exists && is_sequence) {
-            return Err(taken(&name));
+            return Err(taken(&name, visible.taken_by(&name)));
         }
         let said = format!("sequence {name:?} is there already: skipped");
         let notice = Notice::note(said).with_sqlstate("42P07");

@@ -190,6 +190,18 @@ impl Visible {
         })
     }
 
+    /// The error of DROP TABLE, DROP VIEW and their like for the name of a sequence; nothing where
+    /// no sequence has it.
+    pub(crate) fn sequence_instead(&self, name: &str) -> Option<Error> {
+        self.sequence_named(name)?;
+        let shown = temporary::own_name(name);
+        Some(
+            Error::invalid(format!("{shown:?} is a sequence"))
+                .with_hint("DROP SEQUENCE drops it")
+                .with_sqlstate("42809"),
+        )
+    }
+
     /// The sequences that are of a table's columns.
     pub(crate) fn sequences_of(&self, table: &Table) -> Vec<SeenSequence> {
         let is_of = |seen: &SeenSequence| {

@@ -135,7 +135,7 @@ impl Cursor<'_> {
         ] {
             if self.take(&["ALL", word, "IN", "SCHEMA"]) {
                 self.name()?;
-                return Ok((Targets::NoneOf(kind), Named::new()));
+                return Ok((Targets::Without(kind), Named::new()));
             }
         }
         let others = [
@@ -144,10 +144,12 @@ impl Cursor<'_> {
         let word = self.word().unwrap_or_default();
         let next = self.tokens.get(self.at + 1).map(|token| &token.token);
         if others.contains(&word.as_str()) && matches!(next, Some(Token::Word(_))) {
-            return Err(
-                unsupported(format!("privileges on {word} ... are not supported"))
-                    .with_hint("they are of the database, of tables, views and columns"),
-            );
+            let hint = match word.as_str() {
+                "SEQUENCE" => "whoever may INSERT into its table may take its numbers",
+                _ => "they are of the database, of tables, views and columns",
+            };
+            let what = format!("privileges on {word} ... are not supported");
+            return Err(unsupported(what).with_hint(hint));
         }
         self.take(&["TABLE"]);
         Ok((Targets::Tables(self.list(Self::table)?), privileges))

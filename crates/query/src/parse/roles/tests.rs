@@ -83,11 +83,11 @@ fn privileges_are_of_tables_columns_and_the_database() {
         ("GRANT ALL ON SCHEMA public TO anna", Targets::Database),
         (
             "GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA public TO anna",
-            Targets::NoneOf("sequences"),
+            Targets::Without("sequences"),
         ),
         (
             "REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA public FROM PUBLIC",
-            Targets::NoneOf("functions"),
+            Targets::Without("functions"),
         ),
     ] {
         let AccessStatement::Grant { on: read, .. } = read(sql) else {
