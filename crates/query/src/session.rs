@@ -19,7 +19,7 @@ use futures::future::BoxFuture;
 use futures::stream::StreamExt;
 use lazybase_cluster::Instance;
 use lazybase_model::access::RoleId;
-use lazybase_model::{Error, Horizon, Result, Stamp, Table, TextPlace, Token};
+use lazybase_model::{Column, Error, Horizon, Result, Stamp, Table, TextPlace, Token};
 use parking_lot::Mutex;
 use tracing::Instrument;
 
@@ -368,6 +368,11 @@ impl Session {
     pub fn view(&self, name: &str) -> Option<Arc<Table>> {
         let found = self.shared.visible().relation(name);
         found.filter(|found| found.view_of.is_some() || found.query.is_some())
+    }
+
+    /// What a column of a table gets where a row gives it no value, as DESCRIBE shows it.
+    pub fn default_of(&self, column: &Column) -> Option<String> {
+        show::default_text(&self.shared.visible(), column)
     }
 
     /// Reads rows by their full keys, past the parser and the planner: the quickest way to a row.

@@ -333,7 +333,7 @@ fn describe(session: &Arc<Shared>, name: &str) -> Result<AnswerStream> {
 }
 
 /// What a column gets where a row gives it no value.
-fn default_text(visible: &Visible, column: &Column) -> Option<String> {
+pub(crate) fn default_text(visible: &Visible, column: &Column) -> Option<String> {
     let identity = column.identity;
     let generated =
         identity.map(|kind| format!("GENERATED {} AS IDENTITY", sequences::generation(kind)));

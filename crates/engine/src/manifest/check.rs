@@ -30,8 +30,8 @@
 //!   manifest, each within its partition; they are of maps that are there and of SCUs that are
 //!   remapped.
 //! - MAN-17: what is kept of older times adjoins, and ends right before the first that is known.
-//! - MAN-18: whatever access control names is there: roles, tables, views and columns; names of
-//!   roles are of one role, and no role is a member of itself; ids of roles only grow.
+//! - MAN-18: whatever access control names is there: roles, tables, views, sequences and columns;
+//!   names of roles are of one role, and no role is a member of itself; ids of roles only grow.
 //! - MAN-19: sequences have names of their own, numbers to give out, and stand within their bounds;
 //!   what they are of, and what columns take numbers of, is there; unless a sequence was set, its
 //!   numbers only go on.

@@ -167,7 +167,7 @@ impl Sink {
             TableChange::CreateSequence(_) => self.gate.create()?,
             TableChange::AlterSequence(own) => self.gate.own_sequence(&own.sequence)?,
             TableChange::DropSequence(sequence) => self.gate.own_sequence(sequence)?,
-            // Whoever made it asked: views go with what they read, whose ever they are.
+            // Whoever made it asked: views go with what they read, whoever owns them.
             TableChange::Access(_) | TableChange::DropPlainView(_) => {}
         }
         let own_sequence = match &change {

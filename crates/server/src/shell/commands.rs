@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lazybase_engine::manifest::{Manifest, TableState};
-use lazybase_model::{Column, ColumnDefault, Layout, Result, SequenceId, Table};
+use lazybase_model::{Column, Layout, Result, Table};
 use lazybase_query::Session;
 
 use super::meta::{self, Meta};
@@ -128,7 +128,7 @@ async fn told(here: &Here, asked: &Meta) -> Result<String> {
             }
             let found = session.table(table);
             let found = found.map_err(|error| error.with_hint(LISTED))?;
-            let mut text = describe(&manifest, &found, *all);
+            let mut text = describe(session, &manifest, &found, *all);
             text += &unsorted_text(database.instance().unsorted_rows(found.id));
             if *all {
                 text += &definitions(session, "TABLE", table).await?;
@@ -320,23 +320,11 @@ fn storage_text(table: &Table, column: &Column) -> [String; 2] {
     ]
 }
 
-/// The default of a column that takes the numbers of a sequence.
-fn next_number(manifest: &Manifest, sequence: SequenceId) -> String {
-    let state = manifest.sequences.get(&sequence);
-    let name = state.map(|state| state.sequence.name.as_str());
-    format!("nextval('{}')", name.unwrap_or_default())
-}
-
 /// A table's columns, key, layout and size; all that is known has how columns are stored.
-fn describe(manifest: &Manifest, table: &Table, all: bool) -> String {
+fn describe(session: &Session, manifest: &Manifest, table: &Table, all: bool) -> String {
     let rows: Vec<Vec<String>> = table.columns[..table.visible_columns()]
         .iter()
         .map(|column| {
-            let default = match &column.default {
-                ColumnDefault::Null => String::new(),
-                ColumnDefault::Expression(text) => text.clone(),
-                ColumnDefault::Next(sequence) => next_number(manifest, *sequence),
-            };
             let mut row = vec![
                 column.name.clone(),
                 match column.characters_max {
@@ -345,7 +333,7 @@ fn describe(manifest: &Manifest, table: &Table, all: bool) -> String {
                     None => sql_type(&column.data_type),
                 } + &merge_text(column),
                 if column.nullable { "" } else { "not null" }.to_owned(),
-                default,
+                session.default_of(column).unwrap_or_default(),
                 column.comment.clone().unwrap_or_default(),
             ];
             if all {

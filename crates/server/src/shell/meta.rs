@@ -9,7 +9,7 @@ use crate::names::{readable, system_table, table_name};
 /// What `\?` shows.
 pub(super) const HELP: &str = "\
 \\d             list the tables, with key, rows and size (so does \\dt); \\d+ with comments
-\\d TABLE       a table's columns, key and size
+\\d TABLE       a table's columns, key and size; a view's columns, and what makes it
 \\d+ TABLE      that, how its columns are stored, and the statements that make it
 \\dv            list the views: of materialized ones table, key, rows and size, of others the query
 \\l             the database, with what it holds

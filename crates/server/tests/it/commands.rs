@@ -505,6 +505,17 @@ fn views_and_the_database_are_listed() {
 }
 
 #[test]
+fn columns_that_number_themselves_are_told() {
+    let place = filled();
+    let columns = "id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, \"N\" SERIAL";
+    place.ok(&["sql", "-c", &format!("CREATE TABLE numbered ({columns})")]);
+    let told = place.ok(&["sql", "-c", "\\d numbered"]);
+    assert!(told.contains("GENERATED ALWAYS AS IDENTITY"), "{told}");
+    let default = "nextval('\"numbered_N_seq\"'::regclass)";
+    assert!(told.contains(default), "{told}");
+}
+
+#[test]
 fn rows_can_be_written_as_lines_of_their_own() {
     let script = "\\x on\nSELECT * FROM t WHERE id = 2;\n\\x off\nSELECT count(*) AS n FROM t;\n";
     let said = filled().run_with(&["sql"], script);
