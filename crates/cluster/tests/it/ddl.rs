@@ -473,7 +473,9 @@ fn a_change_of_the_catalogue_ends_with_whoever_asked_for_it() {
     commit(&instance, &[(&other, &rows([41]))]).unwrap();
     // Whatever was asked before has come to its end when this is there.
     block_on(instance.create_table(spec("more", &["id"]), false)).unwrap();
-    assert!(instance.status().throttle.is_none());
+    wait_for(&instance, "commits that are held for nothing", |instance| {
+        instance.status().throttle.is_none()
+    });
     let snapshot = fresh(&instance, Freshness::ZERO);
     assert_eq!(held(&snapshot, "other"), some([0, 1, 40, 41]));
     assert_eq!(held(&snapshot, "remade"), some(0..2));
