@@ -177,7 +177,8 @@ def reflection(engine):
     with engine.begin() as connection:
         connection.execute(sa.text("CREATE OR REPLACE VIEW sa_named AS SELECT id, name FROM sa_author"))
     inspector = sa.inspect(engine)
-    expect(inspector.get_view_names(), ["sa_named"])
+    # Other clients have views, too.
+    expect([name for name in inspector.get_view_names() if name.startswith("sa_")], ["sa_named"])
     expect("sa_named" in inspector.get_table_names(), False)
     expect("SELECT id, name FROM sa_author" in inspector.get_view_definition("sa_named"), True)
     expect([column["name"] for column in inspector.get_columns("sa_named")], ["id", "name"])

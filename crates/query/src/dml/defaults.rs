@@ -37,7 +37,7 @@ pub(crate) fn parse_expression(text: &str) -> Result<Expr> {
 #[derive(Debug)]
 enum Made {
     Null,
-    By(Expr),
+    By(Box<Expr>),
     Next(SequenceId),
 }
 
@@ -54,7 +54,9 @@ impl Defaults {
     pub(crate) fn of(table: &Table) -> Result<Defaults> {
         let columns = table.columns.iter().map(|column| match &column.default {
             ColumnDefault::Null => Ok(Made::Null),
-            ColumnDefault::Expression(text) => parse_expression(text).map(Made::By),
+            ColumnDefault::Expression(text) => {
+                parse_expression(text).map(|expression| Made::By(Box::new(expression)))
+            }
             ColumnDefault::Next(sequence) => Ok(Made::Next(*sequence)),
         });
         Ok(Defaults {
@@ -127,7 +129,8 @@ impl Defaults {
             written.filter(|written| !is_default(written)),
             &self.columns[column],
         ) {
-            (Some(expr), _) | (None, Made::By(expr)) => constants.generates(expr),
+            (Some(expr), _) => constants.generates(expr),
+            (None, Made::By(expr)) => constants.generates(expr),
             (None, Made::Next(_)) => true,
             (None, Made::Null) => false,
         }
