@@ -81,7 +81,7 @@ impl Terminal {
 
     /// Waits for the end of the shell's lines: the page was left, with this status, and the
     /// terminal is as it was.
-    fn is_given_back(mut self, status: i32) -> String {
+    fn gives_back(mut self, status: i32) -> String {
         self.shows("\nover");
         let until = Instant::now() + PATIENCE;
         while self.child.try_wait().unwrap().is_none() {
@@ -131,7 +131,7 @@ fn the_page_is_drawn_again_and_left_by_a_key() {
             .rows("CREATE TABLE made_later (k INT PRIMARY KEY); INSERT INTO made_later VALUES (1)");
         page.shows("made_later");
         page.press(keys);
-        let seen = page.is_given_back(0);
+        let seen = page.gives_back(0);
         assert!(!seen.contains("xyz"), "keys are shown: {seen:?}");
         server.rows("DROP TABLE made_later");
     }
@@ -147,7 +147,7 @@ fn a_page_whose_server_ends_gives_the_terminal_back_and_says_why() {
     };
     page.shows("q leaves");
     server.stop();
-    let seen = page.is_given_back(1);
+    let seen = page.gives_back(1);
     let told = seen.rsplit(OWN_SCREEN).next().unwrap();
     assert!(told.contains("error:"), "{seen:?}");
 }
