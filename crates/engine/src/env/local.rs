@@ -12,6 +12,8 @@
 //!   what a killed process, or whoever made the folder, may have left in the page cache alone:
 //!   folders, those above it too, and logs.
 //! - LOCAL-3: a name shows a whole file or none; temporary files go when the folder is opened.
+//! - LOCAL-4: after a sync that failed, for another reason than a full disk, no sync is believed
+//!   until the folder is opened again.
 
 mod disk;
 mod folder;

@@ -1,5 +1,10 @@
 //! The system calls by which the store changes what must last in its folder. They are made here
 //! alone, so that a record can have all of them, in the order in which they took effect.
+//!
+//! A sync that fails is the last one that is believed (LOCAL-4): the system may have dropped what it
+//! could not write, and says of the next sync that all went well. Linux does so of a folder on ext4
+//! whose journal was given up: the names that it was to keep are gone, and syncing it once more
+//! succeeds.
 
 #![expect(
     clippy::disallowed_methods,
@@ -10,6 +15,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::{Arc, OnceLock};
 
 use super::record::{DiskRecord, Step};
 
@@ -17,12 +23,15 @@ use super::record::{DiskRecord, Step};
 #[derive(Clone, Default)]
 pub(super) struct Disk {
     record: Option<DiskRecord>,
+    /// How the first sync failed that may have lost something.
+    failed: Arc<OnceLock<String>>,
 }
 
 impl Disk {
     pub(super) fn recorded(record: DiskRecord) -> Disk {
         Disk {
             record: Some(record),
+            ..Disk::default()
         }
     }
 
@@ -91,8 +100,9 @@ impl Disk {
 
     /// Makes the entries of a folder durable.
     pub(super) fn sync_folder(&self, path: &Path) -> io::Result<()> {
-        self.call(
-            || File::open(path)?.sync_all(),
+        let folder = File::open(path)?;
+        self.sync(
+            || folder.sync_all(),
             |record| {
                 let folder = record.name(path)?;
                 Some(Step::SyncFolder { folder })
@@ -118,6 +128,33 @@ impl Disk {
         })
     }
 
+    /// Syncs, unless an earlier sync failed; nor is one believed during which another one failed.
+    fn sync(
+        &self,
+        sync: impl FnOnce() -> io::Result<()>,
+        step: impl FnOnce(&DiskRecord) -> Option<Step>,
+    ) -> io::Result<()> {
+        self.believed()?;
+        let synced = self.call(sync, step);
+        if let Err(error) = &synced
+            && may_have_lost(error)
+        {
+            let _ = self.failed.set(error.to_string());
+        }
+        synced?;
+        self.believed()
+    }
+
+    fn believed(&self) -> io::Result<()> {
+        match self.failed.get() {
+            None => Ok(()),
+            Some(first) => Err(io::Error::other(format!(
+                "an earlier sync failed ({first}), so that none is believed until the database is \
+                 opened again"
+            ))),
+        }
+    }
+
     fn call<T>(
         &self,
         call: impl FnOnce() -> io::Result<T>,
@@ -128,6 +165,19 @@ impl Disk {
             Some(record) => record.note(call, step),
         }
     }
+}
+
+/// Whether the system may have dropped what a sync could not write. Where only space is missing it
+/// keeps that, and what can't be synced at all loses nothing by it.
+fn may_have_lost(error: &io::Error) -> bool {
+    !matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull
+            | io::ErrorKind::QuotaExceeded
+            | io::ErrorKind::InvalidInput
+            | io::ErrorKind::Unsupported
+            | io::ErrorKind::Interrupted
+    )
 }
 
 /// An open file.
@@ -173,14 +223,14 @@ impl DiskFile {
     pub(super) fn sync_data(&self) -> io::Result<()> {
         let file = self.number;
         self.disk
-            .call(|| self.file.sync_data(), |_| Some(Step::SyncFile { file }))
+            .sync(|| self.file.sync_data(), |_| Some(Step::SyncFile { file }))
     }
 
     /// Makes the bytes durable, and all that is known of the file.
     pub(super) fn sync_all(&self) -> io::Result<()> {
         let file = self.number;
         self.disk
-            .call(|| self.file.sync_all(), |_| Some(Step::SyncFile { file }))
+            .sync(|| self.file.sync_all(), |_| Some(Step::SyncFile { file }))
     }
 
     fn written(&self, offset: u64, bytes: &[u8]) -> Step {
@@ -189,5 +239,47 @@ impl DiskFile {
             offset,
             bytes: bytes.to_vec().into(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Syncs that end so, one after the other; whether each was believed.
+    fn believed(ends: &[Option<io::ErrorKind>]) -> Vec<bool> {
+        let disk = Disk::default();
+        let one = |end: &Option<io::ErrorKind>| {
+            let synced = || end.map_or(Ok(()), |kind| Err(kind.into()));
+            disk.clone().sync(synced, |_| None).is_ok()
+        };
+        ends.iter().map(one).collect()
+    }
+
+    #[test]
+    fn no_sync_is_believed_after_one_that_failed() {
+        let refused = Some(io::ErrorKind::ReadOnlyFilesystem);
+        assert_eq!(
+            believed(&[None, refused, None, None]),
+            [true, false, false, false]
+        );
+    }
+
+    #[test]
+    fn syncs_go_on_once_there_is_room_again() {
+        let full = Some(io::ErrorKind::StorageFull);
+        assert_eq!(believed(&[full, None]), [false, true]);
+    }
+
+    /// One that ends well while another one fails may have been told so wrongly.
+    #[test]
+    fn a_sync_during_which_another_one_fails_is_not_believed() {
+        let disk = Disk::default();
+        let other = || {
+            let failed = disk.sync(|| Err(io::Error::other("gone")), |_| None);
+            assert!(failed.is_err());
+            Ok(())
+        };
+        assert!(disk.sync(other, |_| None).is_err());
     }
 }
