@@ -204,13 +204,16 @@ async fn in_part<P: VisitMut>(
     if !finder.called {
         return Ok(());
     }
+    // What is changed stands around its expressions, and before the tables of queries inside.
+    let around = target.stored.iter();
+    let around = around.map(|(alias, table)| (alias.clone(), table.name.clone()));
     let mut tables = finder.tables;
     if let Purpose::Read(clauses) = purpose {
         as_of(session, &mut tables.stored, clauses).await?;
     }
     let mut rewriter = Rewriter {
         tables,
-        scopes: Vec::new(),
+        scopes: vec![around.collect()],
         wanted: BTreeMap::new(),
         known: None,
         failed: None,
