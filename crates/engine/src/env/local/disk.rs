@@ -1,9 +1,9 @@
 //! The system calls by which the store changes what must last in its folder. They are made here
 //! alone, so that a record can have all of them, in the order in which they took effect.
 //!
-//! A sync that fails is the last one that is believed (LOCAL-4): the system may have dropped what it
-//! could not write, and says of the next sync that all went well. Linux does so of a folder on ext4
-//! whose journal was given up: the names that it was to keep are gone, and syncing it once more
+//! A sync that fails is the last one that is believed (LOCAL-4): the system may have dropped what
+//! it could not write, and says of the next sync that all went well. Linux does so of a folder on
+//! ext4 whose journal was given up: the names that it was to keep are gone, and the next sync of it
 //! succeeds.
 
 #![expect(
