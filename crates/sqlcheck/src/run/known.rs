@@ -8,10 +8,19 @@ struct Known {
     holds: &'static [&'static str],
 }
 
-const KNOWN: [Known; 1] = [Known {
-    what: "gives a column that grouping sets hold next to a cast of it the name of the cast",
-    holds: &["Projections require unique expression names", "CAST("],
-}];
+const KNOWN: [Known; 2] = [
+    Known {
+        what: "gives a column that grouping sets hold next to a cast of it the name of the cast",
+        holds: &["Projections require unique expression names", "CAST("],
+    },
+    Known {
+        what: "does so where the cast is to the column's own type, and is left out",
+        holds: &[
+            "Projections require unique expression names",
+            "group_alias_",
+        ],
+    },
+];
 
 /// What is refused of tables that are sorted, as stored ones are, and not of those in memory.
 const REFUSED: [Known; 1] = [Known {
