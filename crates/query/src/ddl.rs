@@ -243,7 +243,11 @@ pub(crate) async fn drop(
                 None => visible.sequence_instead(name).unwrap_or(error),
             })
     };
-    let dropped = |visible: &Visible, table, _: &[TableId]| views::dropped(visible, table, cascade);
+    let dropped = |visible: &Visible, table: Arc<Table>, _: &[TableId]| -> Result<Vec<_>> {
+        // Who may not drop it is not told what reads it.
+        session.gate_now().own(&table)?;
+        views::dropped(visible, table, cascade)
+    };
     change_all(session, names, if_exists, find, dropped, "DROP TABLE").await
 }
 

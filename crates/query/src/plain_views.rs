@@ -28,7 +28,6 @@ use lazybase_model::{
 
 use crate::alter::is_stale;
 use crate::answer::AnswerStream;
-use crate::ddl::change_all;
 use crate::definition::identifier;
 use crate::dml::sink::Sink;
 use crate::error::{from_datafusion, unknown_table};
@@ -43,7 +42,7 @@ use crate::sequences::functions as of_sequences;
 use crate::session::Shared;
 use crate::temporary::{self, own_name};
 use crate::types;
-use crate::views::depended_on;
+use crate::views::drop_found;
 use crate::visible::{TableChange, Visible, uses};
 
 mod alter;
@@ -464,18 +463,7 @@ async fn drop(
         let view = visible.plain_view(name);
         view.ok_or_else(|| no_plain_view(visible, name))
     };
-    let dropped = |visible: &Visible, view: Arc<Table>, named: &[TableId]| -> Result<Vec<_>> {
-        session.gate_now().own(&view)?;
-        let readers = visible.readers_of([view.id]);
-        let mut others = readers.iter().filter(|reader| !named.contains(&reader.id));
-        if let Some(first) = others.next().filter(|_| !cascade) {
-            return Err(depended_on(&view, first, 1 + others.count())
-                .with_hint("DROP VIEW ... CASCADE drops those that read it with it"));
-        }
-        let all = readers.into_iter().chain([view]);
-        Ok(all.map(TableChange::DropPlainView).collect())
-    };
-    change_all(session, names, if_exists, find, dropped, "DROP VIEW").await
+    drop_found(session, names, if_exists, cascade, find, "DROP VIEW").await
 }
 
 /// There is no plain view of that name.

@@ -1,4 +1,4 @@
-//! CREATE and DROP MATERIALIZED VIEW, and what is told of views.
+//! CREATE and DROP MATERIALIZED VIEW, DROP of views of both kinds, and what is told of views.
 //!
 //! ```text
 //!   names looked up in the table -> definition under ids of its own -> Sink: table changes
@@ -84,16 +84,35 @@ pub(crate) async fn drop(
         let view = visible.view(name);
         view.ok_or_else(|| no_view(visible, name))
     };
-    let dropped = |visible: &Visible, view: Arc<Table>, _: &[TableId]| -> Result<Vec<_>> {
-        let readers = visible.readers_of([view.id]);
-        if let Some(reader) = readers.first().filter(|_| !cascade) {
-            return Err(depended_on(&view, reader, readers.len())
-                .with_hint("DROP MATERIALIZED VIEW ... CASCADE drops those that read it with it"));
-        }
-        let readers = readers.into_iter().map(TableChange::DropPlainView);
-        Ok(readers.chain([TableChange::DropView(view)]).collect())
-    };
     let tag = "DROP MATERIALIZED VIEW";
+    drop_found(session, names, if_exists, cascade, find, tag).await
+}
+
+/// Drops the views that `find` finds under names, all or none: those that read them go with them,
+/// if CASCADE says so or they are named too. Who may not drop a view is not told who reads it.
+pub(crate) async fn drop_found(
+    session: &Arc<Shared>,
+    names: &[String],
+    if_exists: bool,
+    cascade: bool,
+    find: impl Fn(&Visible, &str) -> Result<Arc<Table>>,
+    tag: &str,
+) -> Result<AnswerStream> {
+    let dropped = |visible: &Visible, view: Arc<Table>, named: &[TableId]| -> Result<Vec<_>> {
+        session.gate_now().own(&view)?;
+        let readers = visible.readers_of([view.id]);
+        let mut others = readers.iter().filter(|reader| !named.contains(&reader.id));
+        if let Some(first) = others.next().filter(|_| !cascade) {
+            let hint = format!("{tag} ... CASCADE drops those that read it with it");
+            return Err(depended_on(&view, first, 1 + others.count()).with_hint(hint));
+        }
+        let itself = match view.query.is_some() {
+            true => TableChange::DropPlainView(view),
+            false => TableChange::DropView(view),
+        };
+        let readers = readers.into_iter().map(TableChange::DropPlainView);
+        Ok(readers.chain([itself]).collect())
+    };
     change_all(session, names, if_exists, find, dropped, tag).await
 }
 

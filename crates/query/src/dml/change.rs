@@ -11,12 +11,12 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use arrow::array::ArrayRef;
+use arrow::array::{ArrayRef, RecordBatch};
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, Query, SelectItem, SetExpr, Statement, Value, Visitor, WildcardAdditionalOptions,
 };
-use futures::stream::StreamExt;
-use lazybase_engine::read::HiddenColumn;
+use futures::stream::{BoxStream, StreamExt};
+use lazybase_engine::read::{HiddenColumn, Snapshot};
 use lazybase_engine::stages::remap::MentionedKeys;
 use lazybase_model::access::Privilege;
 use lazybase_model::{Error, IdentityKind, Result, Table};
@@ -33,7 +33,7 @@ use crate::answer::{AnswerStream, Definitions};
 use crate::cast::{Place, checked_cells, place, to_column};
 use crate::catalog::definition_in;
 use crate::changes::repeated;
-use crate::context::stored_tables;
+use crate::context::{Read, stored_tables};
 use crate::id_keys::met::only_meets_ids;
 use crate::id_keys::{Keys, check_cells};
 use crate::keys::{NamedKeys, named_keys};
@@ -41,7 +41,7 @@ use crate::literal::{Literal, to_array};
 use crate::parse::{
     ChangedRows, Delete, Statement as Ours, Update, folded, parse_template, unsupported,
 };
-use crate::read::{self, Opened};
+use crate::read;
 use crate::sequences::called::takes_numbers;
 use crate::sequences::columns::numbered_always;
 use crate::session::{Shared, Target, ours};
@@ -181,28 +181,17 @@ async fn delete_found(
 ) -> Result<Changed> {
     let table = found.table;
     let constants = session.constants();
-    let key_columns = table.key_indices().len();
-    let repeats = found.may_repeat() && found.wanted.is_some();
-    let mut firsts = repeats.then(|| FirstOfKeys::new(key_columns));
-    let (opened, mut told) = found.open(session, Vec::new(), &[], sql).await?;
+    let mut found = found.open(session, Vec::new(), &[], sql).await?;
     let mut rows = 0;
-    let mut batches = ours(opened.rows, sql);
-    while let Some(batch) = batches.next().await {
-        let mut batch = batch?;
-        if let Some(firsts) = &mut firsts {
-            batch = firsts.take(batch)?;
-        }
-        if batch.num_rows() == 0 {
-            continue;
-        }
-        let keys = stored_keys(table, &batch.columns()[..key_columns], rows + 1)?;
-        if let Some(told) = &mut told {
+    while let Some(batch) = found.next_batch().await? {
+        let keys = stored_keys(table, batch.columns(), rows + 1)?;
+        if let Some(told) = &mut found.told {
             told.take(&constants, &batch, &[])?;
         }
         delete_keys(session, table, &keys, |_| true, sink).await?;
         rows += batch.num_rows() as u64;
     }
-    Ok((rows, told))
+    Ok((rows, found.told))
 }
 
 /// Deletes the rows of keys that were found, or named.
@@ -460,14 +449,14 @@ impl<'f> Found<'f> {
 
     /// Begins the query that gives the keys of the rows, then `values` of the columns `set`, then
     /// what is wanted of them: those of one key one behind the other, and one alone where there is
-    /// nothing but keys. With it comes what tells of its rows.
+    /// nothing but keys.
     async fn open(
         self,
         session: &Arc<Shared>,
         values: Vec<Expr>,
         set: &[usize],
         sql: &str,
-    ) -> Result<(Opened, Option<Box<Telling>>)> {
+    ) -> Result<FoundRows> {
         let mut items: Vec<SelectItem> = Vec::new();
         for (place, at) in self.table.key_indices().into_iter().enumerate() {
             let parts = [self.rows.called(), &self.table.columns[at].name];
@@ -488,42 +477,88 @@ impl<'f> Found<'f> {
             ordered += wanted.named();
             items.extend(wanted.select_items());
         }
-        let order = (repeats && has_values).then(|| order_of_all(ordered));
+        let key_columns = self.table.key_indices().len();
+        let firsts = (repeats && has_values).then(|| FirstOfKeys::new(key_columns));
+        let order = firsts.is_some().then(|| order_of_all(ordered));
         let mut query = query(self.rows, items, repeats && !has_values)?;
         query.order_by = order;
         let statement = Statement::Query(query);
         let named = stored_tables(&statement, session, Some(self.table.id))?;
         let snapshot = session.newest(Some(named.ids())).await?;
-        // The keys that are found are those of this table, and of none that had its name.
-        for table in &named.tables {
-            let then = definition_in(&snapshot, table)?;
-            if table.id == self.table.id {
-                check_names(self.table, &then)?;
-            }
-        }
-        let mut then = session.visible();
-        then.manifest = Arc::clone(snapshot.manifest());
-        if then.table(&name).map(|named| named.id) != Some(self.table.id) {
-            let name = own_name(&name);
-            let fact = format!("{name:?} was the name of another table there");
-            return Err(altered(self.table, fact));
-        }
+        check_target(session, (self.table, &name), &named, &snapshot)?;
         let definitions = Definitions::of(&named, Some(&snapshot))?;
         let opened = read::run(session, statement, Some(snapshot), Some(target), sql).await?;
-        let Some(wanted) = self.wanted else {
-            return Ok((opened, None));
+        let told = match self.wanted {
+            None => None,
+            Some(wanted) => {
+                let schema = opened.rows.schema();
+                let columns = FoundColumns {
+                    schema: &schema,
+                    origins: &opened.origins,
+                    before,
+                    shows_key: self.table.hidden_key,
+                    definitions,
+                };
+                Some(Box::new(wanted.telling(session, columns, set)?))
+            }
         };
-        let schema = opened.rows.schema();
-        let columns = FoundColumns {
-            schema: &schema,
-            origins: &opened.origins,
-            before,
-            shows_key: self.table.hidden_key,
-            definitions,
-        };
-        let told = wanted.telling(session, columns, set)?;
-        Ok((opened, Some(Box::new(told))))
+        Ok(FoundRows {
+            batches: ours(opened.rows, sql),
+            firsts,
+            told,
+            snapshot: opened.snapshot,
+        })
     }
+}
+
+/// The rows that were found: first the columns of their keys.
+struct FoundRows {
+    batches: BoxStream<'static, Result<RecordBatch>>,
+    /// Chooses among the rows of one key, where there may be several.
+    firsts: Option<FirstOfKeys>,
+    /// What tells of them.
+    told: Option<Box<Telling>>,
+    snapshot: Option<Snapshot>,
+}
+
+impl FoundRows {
+    /// The next rows, one a key; `None` behind the last ones.
+    async fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        while let Some(batch) = self.batches.next().await {
+            let batch = match &mut self.firsts {
+                Some(firsts) => firsts.take(batch?)?,
+                None => batch?,
+            };
+            if batch.num_rows() > 0 {
+                return Ok(Some(batch));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Refuses to change a table under this name by keys that are of another definition of it, or of
+/// another table that had its name.
+fn check_target(
+    session: &Shared,
+    (table, name): (&Table, &str),
+    named: &Read,
+    snapshot: &Snapshot,
+) -> Result<()> {
+    for known in &named.tables {
+        let then = definition_in(snapshot, known)?;
+        if known.id == table.id {
+            check_names(table, &then)?;
+        }
+    }
+    let mut then = session.visible();
+    then.manifest = Arc::clone(snapshot.manifest());
+    if then.table(name).map(|named| named.id) != Some(table.id) {
+        let name = own_name(name);
+        let fact = format!("{name:?} was the name of another table there");
+        return Err(altered(table, fact));
+    }
+    Ok(())
 }
 
 /// Refuses to change a table by what is read under another definition of it, where a name means
@@ -616,11 +651,9 @@ async fn update_found(
     // Constants reach their column as they are written; all else comes with the query.
     let asked = |expr: &Expr| Literal::of(expr).is_none() && !is_default(expr);
     let exprs = set.iter().map(|(_, expr)| expr).filter(|expr| asked(expr));
-    let key_columns = table.key_indices().len();
-    let mut firsts = found.may_repeat().then(|| FirstOfKeys::new(key_columns));
     let columns: Vec<usize> = set.iter().map(|(at, _)| *at).collect();
     let asked = exprs.cloned().collect();
-    let (opened, mut told) = found.open(session, asked, &columns, sql).await?;
+    let mut found = found.open(session, asked, &columns, sql).await?;
     let (visible, numbers) = (session.visible(), session.numbers());
     let mut rows = 0_u64;
     let key = table.key_indices();
@@ -629,19 +662,11 @@ async fn update_found(
         true => Some(Moved::of(table)?),
         false => None,
     };
-    let mut batches = ours(opened.rows, sql);
-    while let Some(batch) = batches.next().await {
-        let mut batch = batch?;
-        if let Some(firsts) = &mut firsts {
-            batch = firsts.take(batch)?;
-        }
-        if batch.num_rows() == 0 {
-            continue;
-        }
+    while let Some(batch) = found.next_batch().await? {
         let wanted = defaulted(set).map(|at| (at, batch.num_rows())).collect();
         defaults.take(&numbers, wanted).await?;
-        let keys = stored_keys(table, &batch.columns()[..key_columns], rows + 1)?;
-        let mut answered = batch.columns()[key_columns..].iter();
+        let keys = stored_keys(table, batch.columns(), rows + 1)?;
+        let mut answered = batch.columns()[key.len()..].iter();
         let mut values = Vec::with_capacity(set.len());
         let mut mentioned = Keys::new(&visible, &constants);
         let keys = mentioned.found(session, table, &keys, |_| true)?;
@@ -661,7 +686,7 @@ async fn update_found(
             let new = checked_cells(new, moved.is_some(), &place);
             values.push((*at, new.map_err(|error| at_value(error, expr))?));
         }
-        if let Some(told) = &mut told {
+        if let Some(told) = &mut found.told {
             told.take(&constants, &batch, &values)?;
         }
         if let Some(moved) = &mut moved {
@@ -675,15 +700,15 @@ async fn update_found(
         rows += batch.num_rows() as u64;
     }
     if let Some(moved) = moved {
-        if let Some(snapshot) = &opened.snapshot {
+        if let Some(snapshot) = &found.snapshot {
             moved.check(session, snapshot).await?;
         }
         moved.finish(sink).await?;
     }
-    Ok((rows, told))
+    Ok((rows, found.told))
 }
 
-/// Keys of a query's rows as they are stored.
+/// Keys of a query's rows, its first columns, as they are stored.
 fn stored_keys(table: &Table, columns: &[ArrayRef], first_row: u64) -> Result<Vec<ArrayRef>> {
     table
         .key_indices()

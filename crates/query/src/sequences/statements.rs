@@ -174,6 +174,8 @@ async fn drop(session: &Arc<Shared>, names: &[String], if_exists: bool) -> Resul
             continue;
         }
         dropped.push(seen.sequence.id);
+        // Who may not drop it is not told what takes its numbers.
+        session.gate_now().own_sequence(&seen.sequence)?;
         check_untaken(&visible, &seen.sequence)?;
         let sequence = as_stored(session, &seen);
         sink.change_table(TableChange::DropSequence(Arc::new(sequence)))?;
