@@ -28,7 +28,7 @@ pub(crate) const BUDGETS_KIB: u64 = (limits::SORT_MEMORY_BYTES * limits::WORKERS
 const OPEN_FILES: u32 = 64;
 
 /// A command after these words of the shell.
-pub(crate) fn after(words: &str, inner: &Command) -> Command {
+fn after(words: &str, inner: &Command) -> Command {
     let mut outer = Command::new("sh");
     outer
         .args(["-c", &format!("{words} && exec \"$@\""), "limited"])
@@ -37,6 +37,11 @@ pub(crate) fn after(words: &str, inner: &Command) -> Command {
         .env_remove("LAZYBASE_DB")
         .stdin(Stdio::null());
     outer
+}
+
+/// A server that is started after these words of the shell.
+pub(crate) fn start_after(place: &Place, words: &str, args: &[&str]) -> Server {
+    Server::spawn(&mut after(words, &Server::command(place, args)))
 }
 
 /// Runs `lazybase sql` with these limits, and gives what it wrote.
@@ -276,18 +281,7 @@ fn a_query_past_the_temporary_files_fails_alone() {
 #[test]
 fn idle_connections_leave_files_for_those_who_work() {
     let place = Place::new();
-    let at = "127.0.0.1:0";
-    let listen = [
-        "serve",
-        "--pg-listen",
-        at,
-        "--flight-listen",
-        at,
-        "--http-listen",
-        at,
-    ];
-    let inner = place.command(&listen);
-    let server = Server::spawn(&mut after(&format!("ulimit -n {OPEN_FILES}"), &inner));
+    let server = start_after(&place, &format!("ulimit -n {OPEN_FILES}"), &[]);
     let lowered = server.line("max_connections is ");
     assert!(lowered.contains("only 64 files"), "{lowered}");
     let flight = server.line("Arrow Flight SQL clients: ");

@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error};
 
-use crate::limits::{BUDGETS_KIB, after, cell, client, own_memory_kib, wait_for};
+use crate::limits::{BUDGETS_KIB, cell, client, own_memory_kib, start_after, wait_for};
 use crate::prometheus::parse;
 use crate::run::Place;
 use crate::server::{PATIENCE, Server};
@@ -120,23 +120,12 @@ impl Drop for Group {
 
 /// A server in a group, with few open files.
 fn start_limited(place: &Place, group: Option<&Group>, args: &[&str]) -> Server {
-    let at = "127.0.0.1:0";
-    let listen = [
-        "serve",
-        "--pg-listen",
-        at,
-        "--flight-listen",
-        at,
-        "--http-listen",
-        at,
-    ];
-    let inner = place.command(&[&listen[..], args].concat());
     let enter = match group {
         Some(group) => format!("echo $$ > '{}'", group.processes().display()),
         None => "true".to_owned(),
     };
     let words = format!("{enter} && ulimit -n {OPEN_FILES}");
-    Server::spawn(&mut after(&words, &inner))
+    start_after(place, &words, args)
 }
 
 fn seconds() -> Duration {

@@ -21,6 +21,11 @@ pub(crate) struct Server {
 impl Server {
     /// Starts a server over the place's database, on ports that are free.
     pub(crate) fn start(place: &Place, args: &[&str]) -> Server {
+        Server::spawn(&mut Server::command(place, args))
+    }
+
+    /// What starts such a server.
+    pub(crate) fn command(place: &Place, args: &[&str]) -> Command {
         let listen = [
             "serve",
             "--pg-listen",
@@ -30,8 +35,7 @@ impl Server {
             "--http-listen",
             "127.0.0.1:0",
         ];
-        let mut command = place.command(&[&listen, args].concat());
-        Server::spawn(&mut command)
+        place.command(&[&listen, args].concat())
     }
 
     pub(crate) fn spawn(command: &mut Command) -> Server {
