@@ -1,5 +1,6 @@
 //! Random queries, and how much of the order of their rows is settled.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use lazybase_query::Value;
@@ -8,10 +9,15 @@ use crate::by_hand::Select;
 use crate::dice::Dice;
 use crate::expr::{Name, Writer};
 use crate::kind::Class;
+use crate::rows::State;
 use crate::schema::{Schema, Table};
 
+mod asked;
 mod grouped;
+#[cfg(test)]
+mod tests;
 
+use asked::{Wildcard, Words};
 use grouped::aggregate;
 
 /// What an answer is held to.
@@ -37,9 +43,8 @@ pub(crate) struct Query {
     pub(crate) order: Order,
     /// The same with parameters in the place of its constants.
     pub(crate) bound: Option<(String, Vec<Value>)>,
-    /// The same in other words, where the planner is not trusted with these; without LIMIT for
-    /// [`Order::Some`].
-    words: Option<String>,
+    /// The same in other words, where the plain engine is not trusted with these.
+    words: Option<Words>,
     /// What its answer is told by, where that can be done by hand.
     pub(crate) by_hand: Option<Arc<Select>>,
 }
@@ -55,13 +60,14 @@ impl Query {
         }
     }
 
-    /// What the plain engine is asked.
-    pub(crate) fn asked(&self) -> &str {
-        match (&self.words, &self.order) {
-            (Some(words), _) => words,
-            (None, Order::Some { whole, .. }) => whole,
-            (None, _) => &self.sql,
-        }
+    /// What the plain engine is asked, where names mean what they do in this state.
+    pub(crate) fn asked(&self, state: impl FnOnce() -> State) -> Cow<'_, str> {
+        let words = self.words.as_ref();
+        let words = words.and_then(|words| words.over(state));
+        words.unwrap_or_else(|| match &self.order {
+            Order::Some { whole, .. } => Cow::from(whole),
+            _ => Cow::from(&self.sql),
+        })
     }
 }
 
@@ -87,7 +93,7 @@ struct Body {
     /// Whether ORDER BY may name columns that are not in the answer.
     plain: bool,
     /// The same in other words, for the plain engine.
-    words: Option<String>,
+    words: Option<Words>,
 }
 
 /// Writes queries over a schema.
@@ -320,10 +326,15 @@ impl<'a> Queries<'a> {
             source.name,
             self.filter(&source.names)
         );
-        let words = (!hidden.is_empty()).then(|| {
-            let shown: Vec<&str> = shown.iter().map(|name| name.text.as_str()).collect();
-            format!("SELECT {}{rest}", shown.join(", "))
-        });
+        let (name, alias) = match source.name.split_once(" AS ") {
+            Some((name, alias)) => (name, Some(alias.to_owned())),
+            None => (source.name.as_str(), None),
+        };
+        let wildcard = Wildcard {
+            name: name.to_owned(),
+            alias,
+        };
+        let words = (!hidden.is_empty()).then(|| Words::all_of(wildcard, rest.clone()));
         Body {
             sql: format!("SELECT *{rest}"),
             sortable,
@@ -618,7 +629,7 @@ impl<'a> Queries<'a> {
             _ => (String::new(), Order::Any),
         };
         let uncut = matches!(order, Order::Some { .. });
-        let words = words.map(|words| if uncut { words } else { words + &end });
+        let words = words.map(|words| if uncut { words } else { words.with(&end) });
         Query {
             words,
             ..Query::new(sql + &end, order)

@@ -603,8 +603,12 @@ impl World {
         if self.versions.is_empty() {
             return Ok(());
         }
-        let is_unpinned = ask == Ask::Pinned && self.pin.is_none();
-        let by_writer = matches!(ask, Ask::Writer | Ask::Bound | Ask::Prepared) || is_unpinned;
+        // It was drawn over what all see: to the writer, a temporary table may stand before that.
+        let ask = match ask {
+            Ask::Pinned if self.pin.is_none() => Ask::Loose(" FRESHNESS 0"),
+            other => other,
+        };
+        let by_writer = matches!(ask, Ask::Writer | Ask::Bound | Ask::Prepared);
         if self.lacks(&query.sql, by_writer) {
             let is_told = ask == Ask::Writer && !query.sql.contains("IDKEY(");
             return match is_told && self.transaction.is_none() {
@@ -650,7 +654,6 @@ impl World {
                 }
                 &self.loose
             }
-            Ask::Pinned if is_unpinned => &self.writer,
             Ask::Pinned => &self.pinned,
         };
         let answer = timely(session.execute(&sql)).await?;

@@ -23,7 +23,7 @@ pub(crate) enum Ask {
     Loose(&'static str),
     /// As of the end of an SCU: that many thousandths of the way from the first to the newest.
     Past(usize),
-    /// The read-only transaction, if one is open.
+    /// The read-only transaction; where none is open, a session that asks for all.
     Pinned,
     /// With parameters, where the query has some.
     Bound,

@@ -1,7 +1,7 @@
 //! Queries with GROUP BY: of one set of expressions, or of several, and then also in the words of a
 //! query a set.
 
-use super::{Body, Queries};
+use super::{Body, Queries, Words};
 use crate::expr::Writer;
 use crate::kind::Class;
 
@@ -32,7 +32,7 @@ impl Grouped {
                 let Grouped { from, having, .. } = &self;
                 let sql = format!("SELECT {} {from} GROUP BY {by}{having}", items.join(", "));
                 let each: Vec<String> = sets.iter().map(|set| self.alone(set, &all)).collect();
-                (sql, Some(each.join(" UNION ALL ")))
+                (sql, Some(Words::whole(each.join(" UNION ALL "))))
             }
         };
         let told = sets.map_or(0, |_| all.len());

@@ -23,7 +23,6 @@ impl World {
     ) -> Run {
         let answer = self.heard(answer);
         let ask = match ask {
-            Ask::Pinned if self.pin.is_none() => Ask::Writer,
             Ask::Bound | Ask::Prepared => Ask::Writer,
             other => other,
         };
@@ -32,7 +31,8 @@ impl World {
             // Both fail whatever the version, but for what rows hold.
             Err(_) => self.newest(),
         };
-        let expected = self.expected(ask, version, query.asked()).await;
+        let asked = query.asked(|| self.state_of(ask, version)).into_owned();
+        let expected = self.expected(ask, version, &asked).await;
         let expected = expected.map(|expected| self.told(expected));
         match (expected, answer) {
             (Ok(expected), Ok(answer)) => {
@@ -138,7 +138,8 @@ impl World {
     /// Whether the plain engine fails for what rows hold in any version, under the names of today:
     /// of an answer that fails nobody knows which one it would have shown.
     pub(super) async fn has_failed(&self, query: &Query, today: &State) -> bool {
-        let sql = plain::spelt(query.asked(), &self.known.numbers);
+        let named = || State::default().under(today);
+        let sql = plain::spelt(&query.asked(named), &self.known.numbers);
         for version in self.versions.iter().rev() {
             let state = version.state.under(today);
             let Ok(tables) = self.plain.tables(&state, &self.known, &sql) else {
@@ -245,7 +246,7 @@ impl World {
         got: Result<&Table, Class>,
         what: String,
     ) -> Run {
-        let sql = plain::spelt(query.asked(), &self.known.numbers);
+        let sql = plain::spelt(&query.asked(|| state.clone()), &self.known.numbers);
         let Ok(wide) = Plain::wide(self.width.0, self.width.1) else {
             return wrong(what);
         };

@@ -87,9 +87,10 @@ impl World {
             ));
         }
         let state = self.versions[version].state.under(&slow.today);
-        let tables = self.plain.tables(&state, &self.known, query.asked());
+        let asked = query.asked(|| state.clone());
+        let tables = self.plain.tables(&state, &self.known, &asked);
         let tables = tables.map_err(|error| Violation(format!("{error:?}")))?;
-        let sql = plain::spelt(query.asked(), &self.known.numbers);
+        let sql = plain::spelt(&asked, &self.known.numbers);
         let expected = match plain::answer(&tables, &sql).await {
             Ok(expected) => self.told(expected),
             Err(error) => return self.only_plain_failed(&query, &error),
