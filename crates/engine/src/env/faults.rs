@@ -15,7 +15,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use super::{FileWriter, LogFile, Store, StoreError, StoreResult};
+use super::{FailedSync, FileWriter, LogFile, Store, StoreError, StoreResult};
 use files::{FaultyLog, FaultyWriter};
 
 pub use plan::{Fault, Faults, Operation, Rule};
@@ -133,6 +133,10 @@ impl Store for FaultyStore {
 
     fn folder(&self) -> Option<&Path> {
         self.inner.folder()
+    }
+
+    fn failed_sync(&self) -> Option<FailedSync> {
+        self.inner.failed_sync()
     }
 }
 

@@ -13,7 +13,7 @@
 //!   folders, those above it too, and logs.
 //! - LOCAL-3: a name shows a whole file or none; temporary files go when the folder is opened.
 //! - LOCAL-4: after a sync that failed, for another reason than a full disk, no sync is believed
-//!   until the folder is opened again.
+//!   until the folder is opened again. Reads go on.
 
 mod disk;
 mod folder;
@@ -38,7 +38,7 @@ use parking_lot::{Mutex, RwLock};
 use quick_cache::sync::Cache;
 
 use super::name;
-use super::{FileWriter, LogFile, Store, StoreError, StoreResult};
+use super::{FailedSync, FileWriter, LogFile, Store, StoreError, StoreResult};
 use disk::Disk;
 use folder::FolderLock;
 use write::{LocalWriter, TempFile};
@@ -248,6 +248,17 @@ impl Shared {
         Ok(self.root.join(name))
     }
 
+    /// What a path is called in the store; an unfinished file as it is to be called.
+    fn name_of(&self, path: &Path) -> String {
+        let name = path.strip_prefix(&self.root).unwrap_or(path);
+        let name = name.display().to_string();
+        match name.split_once(name::TEMP_MARK) {
+            Some((finished, _)) => finished.to_owned(),
+            None if name.is_empty() => "the folder itself".to_owned(),
+            None => name,
+        }
+    }
+
     fn handle(&self, name: &str) -> StoreResult<Arc<File>> {
         if let Some(file) = self.handles.get(name) {
             return Ok(file);
@@ -353,6 +364,15 @@ impl Store for LocalStore {
 
     fn folder(&self) -> Option<&Path> {
         Some(&self.0.root)
+    }
+
+    fn failed_sync(&self) -> Option<FailedSync> {
+        let failed = self.0.disk.failed()?;
+        Some(FailedSync {
+            micros: failed.micros,
+            name: self.0.name_of(&failed.path),
+            reason: failed.reason.clone(),
+        })
     }
 }
 

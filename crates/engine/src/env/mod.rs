@@ -4,6 +4,7 @@
 //! Invariant ENV-1: nothing in the engine or cluster names a clock, a random source, a thread or a
 //! file but through here (`clippy.toml` bans the rest).
 
+mod failed_sync;
 pub mod faults;
 pub mod inline;
 pub mod local;
@@ -26,6 +27,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 
+pub use failed_sync::FailedSync;
 pub use name::{BACKUP_FOLDERS, LOCK_FILE, LOG_SUFFIX, OWNER_FILE};
 
 /// Everything that the engine takes from the world.
@@ -218,6 +220,12 @@ pub trait Store: Send + Sync + fmt::Debug {
     fn folder(&self) -> Option<&Path> {
         None
     }
+
+    /// The sync that failed and after which the store believes none, of whatever file, until it is
+    /// opened again; if there was one. A store whose files fail each for itself has none.
+    fn failed_sync(&self) -> Option<FailedSync> {
+        None
+    }
 }
 
 /// What is copied at once where a name can't be changed.
@@ -239,7 +247,8 @@ pub trait LogFile: Send {
     /// Writes bytes at an offset inside the file; readable at once, durable after the next sync.
     async fn write_at(&mut self, offset: u64, bytes: &[u8]) -> StoreResult<()>;
 
-    /// Makes everything written so far durable. After an error the file must not be synced again.
+    /// Makes everything written so far durable. After an error the file must not be synced again;
+    /// whether another one can be, the store knows ([`Store::failed_sync`]).
     async fn sync(&mut self) -> StoreResult<()>;
 
     /// Ends the writing: makes the file durable, with its first `bytes` bytes alone. After an error

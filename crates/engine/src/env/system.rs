@@ -56,14 +56,19 @@ impl Default for SystemClock {
     }
 }
 
+/// Microseconds since 1970, as the machine believes.
+pub(super) fn wall_micros() -> i64 {
+    let micros = |duration: Duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
+    match SystemTime::now().duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(since) => micros(since),
+        Err(before) => -micros(before.duration()),
+    }
+}
+
 #[async_trait]
 impl Clock for SystemClock {
     fn wall_micros(&self) -> i64 {
-        let micros = |duration: Duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
-        match SystemTime::now().duration_since(SystemTime::UNIX_EPOCH) {
-            Ok(since) => micros(since),
-            Err(before) => -micros(before.duration()),
-        }
+        wall_micros()
     }
 
     fn monotonic(&self) -> Duration {

@@ -5,6 +5,10 @@
 //! it could not write, and says of the next sync that all went well. Linux does so of a folder on
 //! ext4 whose journal was given up: the names that it was to keep are gone, and the next sync of it
 //! succeeds.
+//!
+//! Where space was missing, syncs of others are believed. Names that a folder has no room for stay
+//! in memory, and the next sync of it keeps them. Of a file no later sync tells what became of its
+//! bytes; nobody asks: a new one never gets its name, and a log is not used again (LOG-4).
 
 #![expect(
     clippy::disallowed_methods,
@@ -14,17 +18,29 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, Write};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use super::record::{DiskRecord, Step};
+use crate::env::system::wall_micros;
 
 /// Makes the calls, and has them noted where somebody asked for it.
 #[derive(Clone, Default)]
 pub(super) struct Disk {
     record: Option<DiskRecord>,
-    /// How the first sync failed that may have lost something.
-    failed: Arc<OnceLock<String>>,
+    /// The first sync that failed and may have lost something.
+    failed: Arc<OnceLock<Failed>>,
+}
+
+/// A sync that failed.
+#[derive(Debug)]
+pub(super) struct Failed {
+    /// When, in microseconds since 1970.
+    pub(super) micros: i64,
+    /// The file or folder.
+    pub(super) path: PathBuf,
+    /// What the system said.
+    pub(super) reason: String,
 }
 
 impl Disk {
@@ -102,6 +118,7 @@ impl Disk {
     pub(super) fn sync_folder(&self, path: &Path) -> io::Result<()> {
         let folder = File::open(path)?;
         self.sync(
+            path,
             || folder.sync_all(),
             |record| {
                 let folder = record.name(path)?;
@@ -123,34 +140,50 @@ impl Disk {
         );
         Ok(DiskFile {
             file: opened?,
+            path: path.to_owned(),
             number,
             disk: self.clone(),
         })
     }
 
+    /// The sync that failed and after which none is believed, if there was one.
+    pub(super) fn failed(&self) -> Option<&Failed> {
+        self.failed.get()
+    }
+
     /// Syncs, unless an earlier sync failed; nor is one believed during which another one failed.
     fn sync(
         &self,
+        path: &Path,
         sync: impl FnOnce() -> io::Result<()>,
         step: impl FnOnce(&DiskRecord) -> Option<Step>,
     ) -> io::Result<()> {
         self.believed()?;
-        let synced = self.call(sync, step);
+        let refusal = self.record.as_ref().and_then(|record| record.refusal(path));
+        let synced = match refusal {
+            Some(refusal) => Err(refusal),
+            None => self.call(sync, step),
+        };
         if let Err(error) = &synced
             && may_have_lost(error)
         {
-            let _ = self.failed.set(error.to_string());
+            // Of those that fail at a time any one tells the reason.
+            let _ = self.failed.set(Failed {
+                micros: wall_micros(),
+                path: path.to_owned(),
+                reason: error.to_string(),
+            });
         }
         synced?;
         self.believed()
     }
 
     fn believed(&self) -> io::Result<()> {
-        match self.failed.get() {
+        match self.failed() {
             None => Ok(()),
-            Some(first) => Err(io::Error::other(format!(
-                "an earlier sync failed ({first}), so that none is believed until the database is \
-                 opened again"
+            Some(Failed { reason, .. }) => Err(io::Error::other(format!(
+                "an earlier sync failed ({reason}), so that none is believed until the database \
+                 is opened again"
             ))),
         }
     }
@@ -167,8 +200,8 @@ impl Disk {
     }
 }
 
-/// Whether the system may have dropped what a sync could not write. Where only space is missing it
-/// keeps that, and what can't be synced at all loses nothing by it.
+/// Whether the system may have dropped what others count on. What can't be synced at all, or was
+/// interrupted, loses nothing by it.
 fn may_have_lost(error: &io::Error) -> bool {
     !matches!(
         error.kind(),
@@ -183,6 +216,8 @@ fn may_have_lost(error: &io::Error) -> bool {
 /// An open file.
 pub(super) struct DiskFile {
     file: File,
+    /// Where it is.
+    path: PathBuf,
     /// What it is called in the record.
     number: u64,
     disk: Disk,
@@ -191,6 +226,11 @@ pub(super) struct DiskFile {
 impl DiskFile {
     pub(super) fn length(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len())
+    }
+
+    /// It has another name now.
+    pub(super) fn set_path(&mut self, path: &Path) {
+        path.clone_into(&mut self.path);
     }
 
     /// Appends to what was written before.
@@ -222,15 +262,21 @@ impl DiskFile {
     /// Makes the bytes durable, and what is needed to find them.
     pub(super) fn sync_data(&self) -> io::Result<()> {
         let file = self.number;
-        self.disk
-            .sync(|| self.file.sync_data(), |_| Some(Step::SyncFile { file }))
+        self.disk.sync(
+            &self.path,
+            || self.file.sync_data(),
+            |_| Some(Step::SyncFile { file }),
+        )
     }
 
     /// Makes the bytes durable, and all that is known of the file.
     pub(super) fn sync_all(&self) -> io::Result<()> {
         let file = self.number;
-        self.disk
-            .sync(|| self.file.sync_all(), |_| Some(Step::SyncFile { file }))
+        self.disk.sync(
+            &self.path,
+            || self.file.sync_all(),
+            |_| Some(Step::SyncFile { file }),
+        )
     }
 
     fn written(&self, offset: u64, bytes: &[u8]) -> Step {
@@ -251,7 +297,7 @@ mod tests {
         let disk = Disk::default();
         let one = |end: &Option<io::ErrorKind>| {
             let synced = || end.map_or(Ok(()), |kind| Err(kind.into()));
-            disk.clone().sync(synced, |_| None).is_ok()
+            disk.clone().sync(Path::new("a"), synced, |_| None).is_ok()
         };
         ends.iter().map(one).collect()
     }
@@ -276,10 +322,12 @@ mod tests {
     fn a_sync_during_which_another_one_fails_is_not_believed() {
         let disk = Disk::default();
         let other = || {
-            let failed = disk.sync(|| Err(io::Error::other("gone")), |_| None);
-            assert!(failed.is_err());
+            let gone = || Err(io::Error::other("gone"));
+            assert!(disk.sync(Path::new("b"), gone, |_| None).is_err());
             Ok(())
         };
-        assert!(disk.sync(other, |_| None).is_err());
+        assert!(disk.sync(Path::new("a"), other, |_| None).is_err());
+        let failed = disk.failed().unwrap();
+        assert_eq!((&*failed.path, &*failed.reason), (Path::new("b"), "gone"));
     }
 }

@@ -22,8 +22,8 @@ pub(super) struct LocalLog {
     name: String,
     file: DiskFile,
     bytes: u64,
-    /// A sync failed: the system may have dropped what it could not write, and a second sync
-    /// would not say so.
+    /// A sync of it failed: the system may have dropped what it could not write, and a second sync
+    /// would not say so. Where space was missing no other file suffers from that (LOCAL-4).
     broken: bool,
     /// Keeps the folder's lock.
     _shared: Arc<Shared>,
@@ -71,12 +71,13 @@ pub(super) fn recycle(
         .ensure_folder(folder_of(&target))
         .map_err(|error| refused(name, "make folder", &error))?;
     let file = shared.disk.open_to_write(&source);
-    let file = file.map_err(|error| match error.kind() {
+    let mut file = file.map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => StoreError::NotFound(old.to_owned()),
         _ => refused(old, "open", &error),
     })?;
     fit(&file, bytes).map_err(|error| refused(name, "set length", &error))?;
     rename(shared, (old, &source), (name, &target))?;
+    file.set_path(&target);
     Ok(LocalLog::over(shared, name, file, bytes))
 }
 
@@ -112,7 +113,9 @@ pub(super) fn rename(
     // Renaming replaces what is there. Looking first is enough: nobody else writes in this
     // folder (LOCAL-1), and no name is given to two logs at a time.
     if fs::symlink_metadata(target).is_ok() {
-        // The caller goes on from what it finds there, whose own sync may have failed.
+        // The caller goes on from what it finds there, and the folder may have had no room for that
+        // name. If its sync failed otherwise, none is believed, and nothing is said to be there
+        // (LOCAL-4).
         let synced = shared.disk.sync_folder(folder_of(target));
         synced.map_err(|error| doubtful(name, "sync folder", &error))?;
         return Err(StoreError::AlreadyExists(name.to_owned()));

@@ -23,6 +23,13 @@ struct Shared {
     base: PathBuf,
     files: AtomicU64,
     steps: Mutex<Vec<Step>>,
+    refusals: Mutex<Vec<Refusal>>,
+}
+
+/// A sync that is to fail.
+struct Refusal {
+    kind: io::ErrorKind,
+    is_meant: Box<dyn Fn(&str) -> bool + Send>,
 }
 
 /// What a call did; a name is a path below the base of the record, and a file's number stands for
@@ -110,6 +117,22 @@ impl DiskRecord {
         Self::of(&self.0.base, self.0.files.load(Ordering::Relaxed), steps)
     }
 
+    /// Has the next sync fail of a file or folder, chosen by its path below the base, as the system
+    /// may: what it was to keep stays unsynced.
+    pub fn refuse_sync(
+        &self,
+        kind: io::ErrorKind,
+        is_meant: impl Fn(&str) -> bool + Send + 'static,
+    ) {
+        let is_meant = Box::new(is_meant);
+        self.0.refusals.lock().push(Refusal { kind, is_meant });
+    }
+
+    /// Whether a sync is to fail that was not made yet.
+    pub fn is_refusing(&self) -> bool {
+        !self.0.refusals.lock().is_empty()
+    }
+
     /// The disk before the first call.
     pub fn replay(&self) -> DiskReplay {
         DiskReplay::of(self.0.steps.lock().clone())
@@ -120,7 +143,16 @@ impl DiskRecord {
             base: base.to_owned(),
             files: AtomicU64::new(files),
             steps: Mutex::new(steps),
+            refusals: Mutex::default(),
         }))
+    }
+
+    /// How the sync of a file or folder is to fail, if it is.
+    pub(super) fn refusal(&self, path: &Path) -> Option<io::Error> {
+        let name = self.name(path)?;
+        let mut refusals = self.0.refusals.lock();
+        let meant = refusals.iter().position(|one| (one.is_meant)(&name));
+        Some(refusals.remove(meant?).kind.into())
     }
 
     /// The path below the base; nothing for one that is elsewhere.

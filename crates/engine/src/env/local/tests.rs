@@ -11,6 +11,7 @@ use lazybase_model::ErrorKind;
 use tempfile::TempDir;
 
 use super::*;
+use crate::env::memory::Unsynced;
 
 fn folder() -> TempDir {
     tempfile::tempdir().unwrap()
@@ -373,4 +374,87 @@ fn a_file_that_can_t_be_read_gets_another_name() {
     let taken = block_on(store.rename("log/b.log", "set-aside/log/a.log.kept"));
     assert!(matches!(taken, Err(StoreError::AlreadyExists(_))));
     assert_eq!(names(&store), ["log/b.log", "set-aside/log/a.log.kept"]);
+}
+
+/// A store in a folder whose calls are recorded.
+fn recorded(folder: &TempDir) -> (LocalStore, DiskRecord) {
+    let base = folder.path().canonicalize().unwrap();
+    let record = DiskRecord::below(&base);
+    let store = LocalStore::open_recorded(&base.join("db"), &record).unwrap();
+    (store, record)
+}
+
+/// Whoever is told that a name is taken goes on from what is there: so it lasts.
+#[test]
+fn a_name_that_is_taken_lasts_before_it_is_said_to_be() {
+    const AGAIN: [fn(&LocalStore) -> StoreResult<()>; 2] = [
+        |store| block_on(store.put_if_absent("set-aside/a", Bytes::new())),
+        |store| block_on(store.rename("log/b.log", "set-aside/a")),
+    ];
+    for (kind, lasts) in [
+        (io::ErrorKind::StorageFull, true),
+        (io::ErrorKind::ReadOnlyFilesystem, false),
+    ] {
+        for again in AGAIN {
+            let folder = folder();
+            let (store, record) = recorded(&folder);
+            let put = |name| block_on(store.put_if_absent(name, Bytes::from_static(b"one")));
+            put("log/b.log").unwrap();
+            record.refuse_sync(kind, |name| name == "db/set-aside");
+            let first = put("set-aside/a");
+            assert!(matches!(first, Err(StoreError::Maybe { .. })), "{first:?}");
+            let second = again(&store);
+            let is_told = matches!(second, Err(StoreError::AlreadyExists(_)));
+            assert!(second.is_err() && is_told == lasts, "{kind:?}: {second:?}");
+            let read = block_on(store.read("set-aside/a", 0..3));
+            assert_eq!(read.unwrap(), "one", "readers are served");
+            assert_eq!(store.failed_sync().is_none(), lasts);
+            let mut disk = record.replay();
+            disk.go_to(record.calls());
+            let left = disk.image(Unsynced::Nothing, Unsynced::Nothing);
+            assert_eq!(left.files().contains_key("db/set-aside/a"), lasts);
+        }
+    }
+}
+
+#[test]
+fn a_failed_sync_is_told_by_the_name_of_its_file() {
+    type Work = fn(&LocalStore) -> StoreResult<()>;
+    let put: Work = |store| block_on(store.put_if_absent("segments/a", Bytes::new()));
+    let sync: Work = |store| {
+        block_on(async {
+            drop(store.create_log("log/1.log", 100, None).await?);
+            let recycled = store.create_log("log/2.log", 100, Some("log/1.log"));
+            recycled.await?.sync().await
+        })
+    };
+    for (work, refused, told) in [
+        (put, "db/segments/a.tmp-", "segments/a"),
+        (put, "db/segments", "segments"),
+        (put, "db", "the folder itself"),
+        (sync, "db/log/1.log.tmp-", "log/1.log"),
+        (sync, "db/log/2.log", "log/2.log"),
+    ] {
+        let folder = folder();
+        let (store, record) = recorded(&folder);
+        // What is unfinished has a number behind it.
+        let is_meant = move |name: &str| match refused.ends_with('-') {
+            true => name.starts_with(refused),
+            false => name == refused,
+        };
+        record.refuse_sync(io::ErrorKind::ReadOnlyFilesystem, is_meant);
+        assert_eq!(store.failed_sync(), None);
+        assert!(work(&store).is_err(), "{refused}");
+        assert!(!record.is_refusing(), "{refused}");
+        let failed = store.failed_sync().unwrap();
+        assert_eq!(failed.name, told);
+        assert!(failed.reason.contains("read-only"), "{failed}");
+        assert!(failed.micros > 1_500_000_000_000_000, "{failed}");
+        assert!(block_on(store.put_if_absent("other/b", Bytes::new())).is_err());
+        assert_eq!(store.failed_sync(), Some(failed), "the first one is told");
+        drop(store);
+        let again = LocalStore::open(&folder.path().join("db")).unwrap();
+        assert_eq!(again.failed_sync(), None);
+        block_on(again.put_if_absent("other/b", Bytes::new())).unwrap();
+    }
 }

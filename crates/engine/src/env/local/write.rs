@@ -77,8 +77,9 @@ impl TempFile {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => true,
             Err(error) => return Err(not_named(&name, "link", &error)),
         };
-        // Where the name was taken too: the caller goes on from what it finds there, and that may
-        // be a link whose own sync of the folder failed.
+        // Where the name was taken too: the caller goes on from what it finds there. That may be
+        // a link that another writer is about to sync, or one for which the folder had no room. If
+        // its sync failed otherwise, none is believed, and nothing is said to be there (LOCAL-4).
         let synced = shared.disk.sync_folder(folder_of(&target));
         synced.map_err(|error| doubtful(&name, "sync folder", &error))?;
         if found {
