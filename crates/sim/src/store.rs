@@ -654,8 +654,9 @@ struct SimLog {
     inner: Box<dyn LogFile>,
     store: SimStore,
     name: String,
-    /// A disk that failed a sync has forgotten which bytes it owes: later syncs change nothing,
-    /// and say that all is well.
+    /// A disk that failed a sync has forgotten which bytes of the file it owes: later syncs change
+    /// nothing, and say that all is well. Other files fail each for itself: groups go on in them
+    /// (LOG-4).
     sync_failed: bool,
 }
 

@@ -3,15 +3,16 @@
 //! Reads and writes log files through the environment's store. Invariant LOG-3: a file's first
 //! frame is written only when everything before it in the log is durable, and its header says
 //! where the file before it ends. Invariant LOG-4: a file whose sync failed is never synced again
-//! and never used again. Invariant LOG-5: files are begun in the order of their numbers. Invariant
-//! LOG-6: no file goes that was begun after one that holds a batch which the manifest may not have.
-//! Invariant LOG-7: a file of which another one's header says that it was being written is there as
-//! long as that header is; so if it is not, somebody took it. Invariant LOG-8: each file that may
-//! be there is the current one, the next one, closed, or in the pool: what could not be made, too.
-//! Invariant LOG-9: a file that was begun goes, under another name or for good, only while no older
-//! one is there with frames of the open SCU, so that these tell of a later loss. Invariant LOG-10:
-//! the frames of a file say of which SCU a batch stands before it: while the manifest may not have
-//! that one, the file before is there (LOG-6), or somebody took it.
+//! and never used again; a fresh one is begun, which the store may refuse to make durable, too (the
+//! committer's `group` says when). Invariant LOG-5: files are begun in the order of their numbers.
+//! Invariant LOG-6: no file goes that was begun after one that holds a batch which the manifest may
+//! not have. Invariant LOG-7: a file of which another one's header says that it was being written
+//! is there as long as that header is; so if it is not, somebody took it. Invariant LOG-8: each
+//! file that may be there is the current one, the next one, closed, or in the pool: what could not
+//! be made, too. Invariant LOG-9: a file that was begun goes, under another name or for good, only
+//! while no older one is there with frames of the open SCU, so that these tell of a later loss.
+//! Invariant LOG-10: the frames of a file say of which SCU a batch stands before it: while the
+//! manifest may not have that one, the file before is there (LOG-6), or somebody took it.
 //!
 //! ```text
 //!   U: frames of SCU 5   G: frames of SCU 5   F: begun behind G; no batch of SCU 5 was committed
@@ -139,7 +140,7 @@ pub(super) struct LogFiles {
     open_scu: ScuNumber,
     /// Files that may be there with frames of the open SCU: the newest SCU of any frame in each.
     stamped: BTreeMap<u64, ScuNumber>,
-    /// Files whose sync or write failed, or that may not be there: they are not used again.
+    /// Files whose sync or write failed, or that may not be there: they are not used again (LOG-4).
     failed: BTreeSet<u64>,
     /// Whether the store failed to remove a file when files were collected last.
     pub(super) was_refused: bool,

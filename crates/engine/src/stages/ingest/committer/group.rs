@@ -13,6 +13,12 @@
 //!   old one ends; whatever the old one holds behind that point never counts. If that fails too,
 //!   the batches fail with `MaybeHappened`, and later groups try a fresh file again. Nothing is
 //!   sealed until one of them, or its header alone, is durable: recovery may find the batches.
+//!
+//! Whether a fresh file can become durable after a sync that failed (LOG-4) is the store's to say.
+//! A disk that lacked space, and a store whose files fail each for itself, as those of tests and of
+//! the simulator do, believe its sync. A folder's disk whose sync failed otherwise believes none
+//! until it is opened again (LOCAL-4): then the fresh file fails like the first, and so does each
+//! one after it. No batch waits for that, and readers are served.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
