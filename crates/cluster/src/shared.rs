@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use lazybase_engine::env::Env;
+use lazybase_engine::env::{Env, FailedSync};
 use lazybase_engine::manifest::{ManifestStore, TableState};
 use lazybase_engine::read::Reader;
 use lazybase_engine::segment::RowLayout;
@@ -253,27 +253,40 @@ impl Shared {
 
     /// Remembers what went wrong in the background, for the status.
     pub(crate) fn report_trouble(&self, error: &Error) {
-        let micros = self.now();
         let message = error.to_string();
+        if self.note_trouble(&message) {
+            tracing::warn!(sqlstate = error.sqlstate(), "{message}");
+        }
+    }
+
+    /// Says that nothing becomes durable any more: somebody has to see to it.
+    pub(crate) fn report_failed_sync(&self, failed: &FailedSync) {
+        self.note_trouble(&failed.to_string());
+        let (file, reason) = (failed.name.as_str(), failed.reason.as_str());
+        tracing::error!(file, reason, "{failed}");
+    }
+
+    /// Remembers what went wrong; whether it is something else than the last time.
+    fn note_trouble(&self, message: &str) -> bool {
+        let micros = self.now();
         let mut board = self.tasks.lock();
         board.troubles_seen += 1;
-        match board.troubles.back_mut() {
-            Some(last) if last.message == message => {
-                last.micros = micros;
-                last.times += 1;
-            }
-            _ => {
-                tracing::warn!(sqlstate = error.sqlstate(), "{message}");
-                board.troubles.push_back(Trouble {
-                    micros,
-                    message,
-                    times: 1,
-                });
-            }
+        if let Some(last) = board.troubles.back_mut()
+            && last.message == message
+        {
+            last.micros = micros;
+            last.times += 1;
+            return false;
         }
+        board.troubles.push_back(Trouble {
+            micros,
+            message: message.to_owned(),
+            times: 1,
+        });
         while board.troubles.len() > REMEMBERED {
             board.troubles.pop_front();
         }
+        true
     }
 
     /// Remembers a task that ended, for the status.

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
+use lazybase_engine::env::FailedSync;
 use lazybase_engine::manifest::superseded::superseded_bytes;
 use lazybase_engine::manifest::{Manifest, PinStatus, RangeState, Run, RunId, RunKind, RunRef};
 use lazybase_engine::read::freshness::{FreshnessInput, choose};
@@ -65,6 +66,9 @@ pub struct Status {
     pub work: BTreeMap<&'static str, StageWork>,
     /// How ingest is doing.
     pub ingest: IngestStatus,
+    /// The sync that failed and after which nothing becomes durable until the database is opened
+    /// again, if there was one. What is there can be read.
+    pub failed_sync: Option<FailedSync>,
     /// How the cache of segments is used.
     pub cache: CacheUsage,
     /// Attempts that hung.
@@ -165,6 +169,7 @@ pub(crate) fn status(shared: &Shared) -> Status {
         troubles_seen: board.troubles_seen,
         superseded: told_superseded(shared, superseded, &board),
         cache: shared.reader.cache.usage(),
+        failed_sync: shared.env.store.failed_sync(),
         ingest,
     }
 }

@@ -1,8 +1,9 @@
 //! Health and metrics over HTTP: `/health`, `/ready`, `/metrics`.
 //!
 //! Reads the state of the server and of the database; writes nothing. Invariant HTTP-1: `/ready`
-//! is 200 only while statements are taken and batches can be made durable. Who is shown the pages
-//! is asked in `guard`; how many at a time, and for how long, is said in `door`.
+//! is 200 only while statements are taken and batches can be made durable. `/health` stays 200
+//! where they can't: readers are served, and whoever watches it may end the process. Who is shown
+//! the pages is asked in `guard`; how many at a time, and for how long, is said in `door`.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 use axum::serve::Listener as _;
 use axum::{Router, middleware};
+use lazybase_engine::env::FailedSync;
 use lazybase_model::{Error, Result};
 use lazybase_query::Database;
 use lazybase_tls::{Listener, Tls};
@@ -85,8 +87,14 @@ impl Health {
             Phase::Ready => {}
         }
         let status = self.database()?.instance().status();
-        let failing = status.ingest.failing?;
+        let failed_sync = status.failed_sync.map(|failed| failed.to_string());
+        let failing = failed_sync.or(status.ingest.failing)?;
         Some(format!("batches can't be made durable: {failing}"))
+    }
+
+    /// The sync that failed and after which no batch can be made durable, if there was one.
+    fn failed_sync(&self) -> Option<FailedSync> {
+        self.database()?.instance().env().store.failed_sync()
     }
 }
 
@@ -157,7 +165,7 @@ impl Http {
         };
         let router = Router::new()
             .route("/", get(index))
-            .route("/health", get(|| async { "alive\n" }))
+            .route("/health", get(health))
             .route("/ready", get(ready))
             .route("/metrics", get(metrics))
             .fallback(absent)
@@ -199,7 +207,7 @@ struct Shared {
 
 async fn index() -> &'static str {
     "LazyBase\n\n\
-     /health   200 while the process is alive\n\
+     /health   200 while the process is alive, and whether it must be restarted\n\
      /ready    200 while it takes statements, else 503 with the reason\n\
      /metrics  for Prometheus\n"
 }
@@ -207,6 +215,13 @@ async fn index() -> &'static str {
 async fn absent() -> impl IntoResponse {
     let told = "there is no such page: / lists those that there are\n";
     (StatusCode::NOT_FOUND, told)
+}
+
+async fn health(State(shared): State<Shared>) -> String {
+    match shared.health.failed_sync() {
+        None => "alive\n".to_owned(),
+        Some(failed) => format!("alive, for readers: {failed}\n"),
+    }
 }
 
 async fn ready(State(shared): State<Shared>) -> impl IntoResponse {
@@ -231,3 +246,6 @@ async fn metrics(State(shared): State<Shared>) -> impl IntoResponse {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

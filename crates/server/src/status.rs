@@ -85,6 +85,8 @@ struct Status {
     superseded_files: SupersededFiles,
     tables: Vec<(String, TableFigures)>,
     producers: Vec<(String, u64)>,
+    /// The sync that failed and after which all writers are refused.
+    failed_sync: Option<String>,
     /// What holds writers back, and who waits.
     back_pressure: BackPressure,
     /// The reader's snapshot that keeps the oldest files.
@@ -146,6 +148,7 @@ impl Status {
         let mut status = Status::of_manifest(&instance.manifest(), instance.now_micros());
         let running = instance.status();
         status.log_bytes = running.ingest.log_bytes_kept;
+        status.failed_sync = running.failed_sync.map(|failed| failed.to_string());
         let waiting = running.waiting.into_iter();
         status.back_pressure.reason = running.throttle;
         status.back_pressure.waiting = waiting.map(|writer| (writer.who, writer.why)).collect();
@@ -194,6 +197,7 @@ impl Status {
             superseded_files: SupersededFiles::default(),
             tables: Vec::new(),
             producers: Vec::new(),
+            failed_sync: None,
             back_pressure: BackPressure {
                 reason: None,
                 waiting: Vec::new(),
@@ -278,9 +282,10 @@ impl Status {
     /// Who waits and why, and what readers hold.
     fn waiting_text(&self) -> String {
         let BackPressure { reason, waiting } = &self.back_pressure;
-        let mut text = match reason {
-            None => "\nwriters are not held back\n".to_owned(),
-            Some(reason) => format!("\nwriters are held back: {reason}\n"),
+        let mut text = match (&self.failed_sync, reason) {
+            (Some(failed), _) => format!("\nwriters are refused: {failed}\n"),
+            (None, Some(reason)) => format!("\nwriters are held back: {reason}\n"),
+            (None, None) => "\nwriters are not held back\n".to_owned(),
         };
         for (who, why) in waiting {
             text += &format!("{who} waits: {why}\n");

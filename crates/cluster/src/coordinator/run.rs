@@ -116,6 +116,8 @@ pub(crate) struct Coordinator {
     pub(super) damage_marks: BTreeSet<String>,
     pub(super) housekept_micros: i64,
     pub(super) sweep: Sweep,
+    /// A sync that failed was told of.
+    failed_sync_told: bool,
     spans: ScuSpans,
     pub(super) stopping: Option<oneshot::Sender<()>>,
 }
@@ -164,6 +166,7 @@ impl Coordinator {
             damage_marks: parts.damage_marks,
             housekept_micros: 0,
             sweep: Sweep::new(),
+            failed_sync_told: false,
             spans: ScuSpans::default(),
             stopping: None,
         }
@@ -270,6 +273,7 @@ impl Coordinator {
     /// what could not be committed stays queued and is tried again at the next tick.
     async fn act(&mut self) {
         let done = self.try_act().await;
+        self.tell_failed_sync();
         self.hold_back(done.as_ref().err());
         if let Err(error) = done {
             self.shared.report_trouble(&error);
@@ -278,6 +282,16 @@ impl Coordinator {
                 self.refuse_ddl(&error);
             }
             self.make_room(&error).await;
+        }
+    }
+
+    /// Says once that a sync failed after which nothing becomes durable.
+    fn tell_failed_sync(&mut self) {
+        if !self.failed_sync_told
+            && let Some(failed) = self.shared.env.store.failed_sync()
+        {
+            self.failed_sync_told = true;
+            self.shared.report_failed_sync(&failed);
         }
     }
 
@@ -445,7 +459,8 @@ impl Coordinator {
 
     /// Has writers wait where too much is there already, whatever can be done about it now: most
     /// of all while every worker is busy, or the store takes no edit. On a full disk nobody can say
-    /// for how long: they are refused, as batches are that find no room in the log.
+    /// for how long, and after a sync that failed it is for ever: they are refused, as batches are
+    /// that the log has no room for, or can't make durable.
     fn hold_back(&mut self, met: Option<&Error>) {
         let manifest = self.shared.manifests.current();
         let unsorted = too_much_unsorted(&self.load(&manifest, &[]));
@@ -454,6 +469,9 @@ impl Coordinator {
         let refusal = refusal.filter(|_| self.is_full_of_lost(&manifest));
         let full = met.filter(|error| error.sqlstate() == DISK_FULL);
         let refusal = refusal.or_else(|| full.cloned());
+        let failed_sync = self.shared.env.store.failed_sync();
+        let failed_sync = failed_sync.map(|failed| Error::unavailable(failed.to_string()));
+        let refusal = refusal.or(failed_sync);
         self.shared
             .ingest
             .set_throttle(why.map(|why| HeldBack { why, refusal }));

@@ -9,6 +9,7 @@ mod big_batch;
 mod crash;
 mod damage;
 mod ddl;
+mod failed_sync;
 mod hang;
 mod hang_reads;
 mod harness;

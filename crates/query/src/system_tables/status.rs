@@ -65,13 +65,13 @@ pub(super) fn pins(held: &[HeldPin]) -> Columns {
     ]
 }
 
-/// Who waits for the pipeline at this moment, and why.
+/// Who waits for the pipeline at this moment, and why; that all are refused stands before it.
 pub(super) fn back_pressure(status: &Status) -> Columns {
-    let mut waiting: Vec<(String, String)> = status
-        .waiting
-        .iter()
-        .map(|writer| (writer.who.clone(), writer.why.clone()))
-        .collect();
+    let refused = status.failed_sync.iter();
+    let refused = refused.map(|failed| ("every writer".to_owned(), failed.to_string()));
+    let waiting = status.waiting.iter();
+    let waiting = waiting.map(|writer| (writer.who.clone(), writer.why.clone()));
+    let mut waiting: Vec<(String, String)> = refused.chain(waiting).collect();
     if let (true, Some(why)) = (waiting.is_empty(), &status.throttle) {
         waiting.push(("the next writer".to_owned(), why.clone()));
     }

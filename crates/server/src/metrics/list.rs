@@ -228,6 +228,11 @@ pub(super) static METRICS: &[Metric] = &[
         "1 while batches can't be made durable, else 0",
     ),
     gauge(
+        "lazybase_sync_failed",
+        &[],
+        "1 after a sync failed: nothing is acknowledged until the server is restarted; else 0",
+    ),
+    gauge(
         "lazybase_unsorted_memory_bytes",
         &[],
         "Unsorted batches that are held in memory",

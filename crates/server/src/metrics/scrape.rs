@@ -55,6 +55,7 @@ fn ingest(instance: &Instance, status: &Status, manifest: &Manifest) {
     );
     counter!("lazybase_ingest_waits_total").absolute(ingest.waits);
     gauge!("lazybase_ingest_failing").set(flag(ingest.failing.is_some()));
+    gauge!("lazybase_sync_failed").set(flag(status.failed_sync.is_some()));
     set(
         gauge!("lazybase_unsorted_memory_bytes"),
         ingest.memory_bytes,

@@ -41,6 +41,12 @@ struct Section {
 
 /// Sizes are called `size`, times `behind` or `age`: so they are written as such.
 const SECTIONS: [Section; 6] = [
+    // What may need somebody stands first: a small screen has no room for the rest.
+    Section {
+        key: "waiting",
+        empty: "writers are not held back",
+        sql: "SELECT who, why FROM lazybase.back_pressure LIMIT 10",
+    },
     Section {
         key: "stages",
         empty: "no stages",
@@ -73,11 +79,6 @@ const SECTIONS: [Section; 6] = [
         empty: "no task runs",
         sql: "SELECT stage, table_name AS \"table\", first_scu, last_scu, bytes AS size
             FROM lazybase.tasks WHERE state = 'running' ORDER BY task",
-    },
-    Section {
-        key: "waiting",
-        empty: "writers are not held back",
-        sql: "SELECT who, why FROM lazybase.back_pressure LIMIT 10",
     },
     Section {
         key: "snapshots",
