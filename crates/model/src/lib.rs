@@ -9,6 +9,7 @@
 //!   id_key     numbers for natural keys, and how they are given out
 //!   label      who may read a row or a cell, as an expression
 //!   freshness  the bound a query sets on staleness, and what to do when it can't be met
+//!   moment     a moment as people write it
 //!   stamp      what every answer says about itself
 //!   token      an acknowledgement's horizon, portable between clients
 //!   limits     every bound of the system, in one place
@@ -23,6 +24,7 @@ pub mod freshness;
 pub mod id_key;
 pub mod label;
 pub mod limits;
+pub mod moment;
 pub mod partition;
 pub mod scu;
 pub mod sequence;

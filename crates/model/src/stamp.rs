@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::freshness::{DisplayDuration, Freshness};
+use crate::moment::DisplayMoment;
 use crate::scu::Horizon;
 
 /// How far an SCU, or a span of SCUs, has come (section 3.3 of the paper).
@@ -160,6 +161,7 @@ impl fmt::Display for Stamp {
             )?,
         }
         write!(f, " (asked {})", self.asked())?;
+        write!(f, ", as of {}", DisplayMoment(self.as_of_micros))?;
         let stages: Vec<&str> = self
             .sources
             .stages()
@@ -184,5 +186,47 @@ impl fmt::Display for Stamp {
             Some(advice) => write!(f, "; {advice}"),
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scu::ScuNumber;
+
+    #[test]
+    fn a_stamp_says_as_of_when_it_is_true() {
+        let mut stamp = Stamp {
+            horizon: Horizon::inside(ScuNumber(41), 3),
+            as_of_micros: 1_769_860_803_250_000,
+            freshness_asked: Freshness::ZERO,
+            as_of_asked: None,
+            staleness: Duration::ZERO,
+            batches_left_out: 0,
+            sources: SourceCounts {
+                open_batches: 3,
+                authority_runs: 1,
+                extents_read: 1,
+                bytes_read: 786_432,
+                ..SourceCounts::default()
+            },
+            advice: None,
+        };
+        assert_eq!(
+            stamp.to_string(),
+            "horizon 40+3, complete (asked 0), as of 2026-01-31 12:00:03.250000 UTC, \
+             read open+authority, 1 extent, 786432 bytes"
+        );
+        stamp.as_of_asked = Some("SCU 38".to_owned());
+        stamp.horizon = Horizon::end_of(ScuNumber(38));
+        stamp.staleness = Duration::from_millis(1_900);
+        stamp.batches_left_out = 57;
+        stamp.sources = SourceCounts::default();
+        stamp.advice = Some("so much less".to_owned());
+        assert_eq!(
+            stamp.to_string(),
+            "horizon 38, 1.90s stale, 57 acknowledged batches left out (asked as of SCU 38), \
+             as of 2026-01-31 12:00:03.250000 UTC, 0 extents, 0 bytes; so much less"
+        );
     }
 }

@@ -213,7 +213,8 @@ fn told(lines: Vec<String>, in_json: bool) -> Result<AnswerStream> {
     Ok(AnswerStream::of_batch("EXPLAIN", batch))
 }
 
-/// The horizon; what was read belongs to it only where the query ran.
+/// The horizon; as of when the answer is true, and what was read, belong to it only where the query
+/// ran.
 fn horizon(stamp: &Stamp, ran: bool) -> String {
     let text = stamp.to_string();
     match (ran, text.split_once(')')) {

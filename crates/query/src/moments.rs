@@ -12,6 +12,7 @@ use std::fmt::Write;
 use arrow::array::types::{Date32Type, Time64MicrosecondType, TimestampMicrosecondType};
 use arrow::compute::kernels::cast_utils::{Parser, string_to_datetime};
 use chrono::Utc;
+pub(crate) use lazybase_model::moment::civil;
 
 use crate::text_form;
 
@@ -247,20 +248,6 @@ pub(crate) fn local_moment(text: &str) -> &str {
         true => local,
         false => text,
     }
-}
-
-/// The year, month and day of a day, in days since 1970; the year before 1 is 0.
-pub(crate) fn civil(days: i64) -> (i64, i64, i64) {
-    // Years of 400 years' cycles that begin in March (the algorithm of H. Hinnant).
-    let days = days + 719_468;
-    let cycle = days.div_euclid(146_097);
-    let day = days.rem_euclid(146_097);
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let of_month = day - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    (year + cycle * 400 + i64::from(month <= 2), month, of_month)
 }
 
 /// The days since 1970 of a day; `None` where the month has no such day.

@@ -64,7 +64,8 @@ told 'found | 2' 'DELETE 1' 'numeric(8,2)' '2 are left'
 
 ask "$url" -c 'DROP TABLE IF EXISTS nothing' -c COMMIT -c 'SET lazybase.notices = on' \
     -c 'SELECT count(*) FROM ps'
-told 'NOTICE:  there is no table "nothing": skipped' 'WARNING:  there is no transaction' 'INFO:  horizon'
+told 'NOTICE:  there is no table "nothing": skipped' 'WARNING:  there is no transaction' 'INFO:  horizon' \
+    ' (asked 0), as of 2'
 ask "$url" -c 'SET client_min_messages = warning' -c 'DROP TABLE IF EXISTS nothing' -c COMMIT
 told 'WARNING:  there is no transaction'
 if grep -q NOTICE "$scratch/out"; then

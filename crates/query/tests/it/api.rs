@@ -9,6 +9,7 @@ use arrow::array::{AsArray, Float64Array, Int64Array, RecordBatch, StringArray, 
 use arrow::datatypes::Int64Type;
 use futures::StreamExt;
 use lazybase_cluster::StageName;
+use lazybase_model::moment::DisplayMoment;
 use lazybase_query::{Answer, Database, Op};
 
 use crate::open_in;
@@ -211,8 +212,11 @@ async fn a_stamp_says_which_past_was_asked_for() {
         ("", "(asked 0)"),
     ] {
         let answer = ask(&database, &format!("SELECT count(*) FROM t {clause}")).await;
-        let stamp = answer.stamp.unwrap().to_string();
-        assert!(stamp.contains(asked), "{clause}: {stamp}");
+        let stamp = answer.stamp.unwrap();
+        let text = stamp.to_string();
+        let as_of = DisplayMoment(stamp.as_of_micros);
+        let told = format!("{asked}, as of {as_of}, ");
+        assert!(text.contains(&told), "{clause}: {text}");
     }
     database.close().await.unwrap();
 }

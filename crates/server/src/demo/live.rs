@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use lazybase_model::SourceCounts;
+use lazybase_model::moment::civil;
 
 use super::questions::{LEVELS, Question};
 use super::shared::Shared;
@@ -270,22 +271,7 @@ fn tape(counts: [u64; 5]) -> (Vec<usize>, bool) {
 
 /// The day of an instant in seconds since 1970.
 fn date(second: i64) -> String {
-    let days = second.div_euclid(86_400);
-    // Counted from 0000-03-01, so that the leap day is the last of its year.
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 {
-        month_from_march + 3
-    } else {
-        month_from_march - 9
-    };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    let (year, month, day) = civil(second.div_euclid(86_400));
     format!("{year:04}-{month:02}-{day:02}")
 }
 

@@ -29,6 +29,7 @@ fn data_goes_to_standard_output_and_stamps_to_standard_error() {
     ]);
     assert_eq!(said.out, "id,name\n1,a\n2,\n3,c\n");
     assert!(said.err.contains("horizon"), "{}", said.err);
+    assert!(said.err.contains("(asked 0), as of 2"), "{}", said.err);
     let json = place.ok(&[
         "sql",
         "--format",

@@ -41,7 +41,8 @@ async fn explain_shows_the_horizon_and_the_sources() {
     );
     ask(&database, "SETTLE").await;
     let lines = explain("EXPLAIN ANALYZE SELECT v FROM t WHERE n = 1").await;
-    assert!(lines[0].contains("read authority"), "{lines:#?}");
+    assert!(lines[0].contains("(asked 0), as of 2"), "{lines:#?}");
+    assert!(lines[0].contains(" UTC, read authority"), "{lines:#?}");
     assert_eq!(lines[1], "scan of t: the whole table, 1 source");
     let source = "  authority  run r";
     assert!(lines[2].starts_with(source), "{lines:#?}");
