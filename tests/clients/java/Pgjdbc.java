@@ -401,6 +401,27 @@ public class Pgjdbc {
         }
     }
 
+    /** What all sales come to; where that is dear to tell, what those that are sorted come to. */
+    static long newest(String url) throws SQLException {
+        Properties options = new Properties();
+        options.setProperty("options", "-c lazybase.on_miss=error");
+        try (Connection db = DriverManager.getConnection(url, options); Statement statement = db.createStatement()) {
+            try (ResultSet sum = statement.executeQuery("SELECT sum(cents) FROM sales")) {
+                sum.next();
+                return sum.getLong(1);
+            } catch (SQLException error) {
+                if (!"53L01".equals(error.getSQLState())) {
+                    throw error;
+                }
+            }
+            String stale = "SELECT sum(cents) FROM sales FRESHNESS 0 ON MISS STALE";
+            try (ResultSet sum = statement.executeQuery(stale)) {
+                sum.next();
+                return sum.getLong(1);
+            }
+        }
+    }
+
     static void producers(Connection db, String url) throws SQLException {
         try (Statement statement = db.createStatement()) {
             statement.execute("CREATE TABLE sales (id BIGINT PRIMARY KEY, cents INT)");
@@ -410,6 +431,13 @@ public class Pgjdbc {
             expect(once(url, 1, batch), first);
             expect(one(db, "SELECT sum(cents) FROM sales"), 250L);
             expect(total(url, once(url, 2, new long[][] {{3, 50}})), 300L);
+            statement.execute("SETTLE");
+            statement.execute("PAUSE STAGE SORT");
+            statement.execute("INSERT INTO sales VALUES (4, 1)");
+            expect(newest(url), 300L);
+            statement.execute("RESUME STAGE SORT");
+            statement.execute("SETTLE");
+            expect(newest(url), 301L);
             statement.execute("DROP TABLE sales");
         }
     }

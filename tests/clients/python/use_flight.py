@@ -180,6 +180,23 @@ def total(url, token):
         return cursor.fetchone()[0]
 
 
+def newest(url):
+    """What all sales come to; where that is dear to tell, what those that are sorted come to."""
+    from adbc_driver_flightsql import dbapi
+
+    asked = "SELECT sum(cents) FROM sales"
+    options = {"adbc.flight.sql.rpc.call_header.lazybase-on-miss": "error"}
+    with dbapi.connect(url, db_kwargs=options, autocommit=True) as db, db.cursor() as cursor:
+        try:
+            cursor.execute(asked)
+            return cursor.fetchone()[0]
+        except dbapi.Error as refusal:
+            if "[53L01]" not in str(refusal):
+                raise
+        cursor.execute(asked + " FRESHNESS 0 ON MISS STALE")
+        return cursor.fetchone()[0]
+
+
 def use_producers():
     import pyarrow as pa
 
@@ -192,6 +209,12 @@ def use_producers():
         expect(rows_of(connection, "SELECT sum(cents) FROM sales"), [(250,)])
         token = once(FLIGHT, 2, pa.table({"id": [3], "cents": [50]}))
         expect(total(FLIGHT, token), 300)
+        for sql in ("SETTLE", "PAUSE STAGE SORT", "INSERT INTO sales VALUES (4, 1)"):
+            rows_of(connection, sql)
+        expect(newest(FLIGHT), 300)
+        for sql in ("RESUME STAGE SORT", "SETTLE"):
+            rows_of(connection, sql)
+        expect(newest(FLIGHT), 301)
         rows_of(connection, "DROP TABLE sales")
 
 

@@ -271,6 +271,9 @@ fn cutoff(now_micros: i64, bound: Duration) -> i64 {
     now_micros.saturating_sub(bound)
 }
 
+/// The SQLSTATE of a bound that is not met: its own, so that clients tell it from a lack of room.
+const MISSED: &str = "53L01";
+
 fn missed(freshness: Freshness, miss: &Miss) -> Error {
     Error::new(
         ErrorKind::Unavailable,
@@ -282,6 +285,7 @@ fn missed(freshness: Freshness, miss: &Miss) -> Error {
         miss.sorted_through,
     ))
     .with_hint("use ON MISS DIG, WAIT or STALE, or a larger bound")
+    .with_sqlstate(MISSED)
 }
 
 struct Chooser<'a> {

@@ -375,6 +375,42 @@ async fn freshness_and_token_come_as_headers() {
     served.stop().await;
 }
 
+#[tokio::test]
+async fn a_bound_that_is_missed_is_refused_or_answered_as_the_call_says() {
+    let served = Served::start().await;
+    served
+        .sql(
+            "CREATE TABLE t (k BIGINT PRIMARY KEY); INSERT INTO t VALUES (1); SETTLE; \
+             PAUSE STAGE SORT; INSERT INTO t VALUES (2)",
+        )
+        .await;
+    let count = "SELECT count(*) FROM t";
+    let mut client = served.client().await;
+    for (choice, expected) in [("dig", 2), ("wait 50 ms", 2), ("stale", 1)] {
+        client.set_header("lazybase-on-miss", choice);
+        let got = query(&mut client, count).await.unwrap();
+        assert_eq!(number(&got), expected, "{choice}");
+        let left_out = got.last["stamp"]["batches_left_out"].as_i64();
+        assert_eq!(left_out, Some(2 - expected), "{choice}");
+    }
+    client.set_header("lazybase-on-miss", "error");
+    let (code, sqlstate, message) = failure(query(&mut client, count).await);
+    assert_eq!(
+        (code, sqlstate.as_str()),
+        (Code::ResourceExhausted, "53L01")
+    );
+    assert!(
+        message.contains("sorted data does not meet FRESHNESS 0"),
+        "{message}"
+    );
+    // A clause counts before the header, and a bound that is met is not missed.
+    let stale = format!("{count} FRESHNESS 0 ON MISS STALE");
+    assert_eq!(text(&mut client, &stale).await, "1");
+    client.set_header("lazybase-freshness", "1 h");
+    assert_eq!(text(&mut client, count).await, "1");
+    served.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_server_stops_with_what_runs() {
     let mut served = Served::start_with(lazybase_flight::Options {

@@ -1,7 +1,9 @@
 //! Settings: what they go back to, and when.
 
+use tokio_postgres::Client;
+
 use crate::raw::Raw;
-use crate::served::{Served, cells, sqlstate};
+use crate::served::{Served, cells, rows_of, sqlstate};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reset_goes_back_to_what_the_connection_asked_for() {
@@ -253,5 +255,72 @@ async fn settings_of_postgresql_are_listed_as_they_are_shown() {
     assert_eq!(count, [[all.len().to_string()]]);
     let set = client.batch_execute("SET max_connections = 7").await;
     assert_eq!(sqlstate(set), "55P02");
+    served.stop().await;
+}
+
+/// The first cell of an answer, or the SQLSTATE of an error.
+async fn told(client: &Client, sql: &str) -> String {
+    match client.simple_query(sql).await {
+        Ok(messages) => rows_of(&messages)[0][0].clone(),
+        Err(error) => sqlstate::<()>(Err(error)),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bound_that_is_missed_is_refused_or_answered_as_the_connection_says() {
+    let served = Served::with(
+        "CREATE TABLE t (k INT PRIMARY KEY); INSERT INTO t VALUES (1); SETTLE; \
+         PAUSE STAGE SORT; INSERT INTO t VALUES (2)",
+    )
+    .await;
+    let read = "SELECT count(*) FROM t";
+    // As an option of the connection. Each is new: a session never goes back.
+    for (options, expected) in [
+        ("", "2"),
+        ("options='-c lazybase.on_miss=error'", "53L01"),
+        ("options='-c lazybase.on_miss=stale'", "1"),
+    ] {
+        let client = served.connect(options).await.unwrap();
+        assert_eq!(told(&client, read).await, expected, "{options}");
+    }
+    // By SET.
+    for (choice, expected) in [
+        ("dig", "2"),
+        ("wait 50 ms", "2"),
+        ("error", "53L01"),
+        ("stale", "1"),
+    ] {
+        let client = served.client().await;
+        let set = format!("SET lazybase.on_miss = '{choice}'");
+        client.batch_execute(&set).await.unwrap();
+        assert_eq!(told(&client, read).await, expected, "{set}");
+        let prepared = match client.query(read, &[]).await {
+            Ok(rows) => rows[0].get::<_, i64>(0).to_string(),
+            Err(error) => sqlstate::<()>(Err(error)),
+        };
+        assert_eq!(prepared, expected, "prepared, {set}");
+    }
+    // A clause counts before the setting, and a bound that is met is not missed.
+    let options = "options='-c lazybase.on_miss=error'";
+    let client = served.connect(options).await.unwrap();
+    let error = client.simple_query(read).await.unwrap_err();
+    let error = error.as_db_error().unwrap();
+    assert_eq!(error.message(), "sorted data does not meet FRESHNESS 0");
+    let detail = error.detail().unwrap();
+    assert!(detail.contains(" stale, as of SCU "), "{detail}");
+    let met = format!("{read} FRESHNESS '1 h'");
+    assert_eq!(told(&client, &met).await, "1");
+    let stale = format!("{read} FRESHNESS 0 ON MISS STALE");
+    assert_eq!(told(&client, &stale).await, "1");
+    let stamp = told(&client, "SHOW lazybase.last_answer").await;
+    let left_out = " stale, 1 acknowledged batch left out (asked 0), as of ";
+    assert!(stamp.contains(left_out), "{stamp}");
+    client
+        .batch_execute("SET lazybase.on_miss = 'stale'; RESET lazybase.on_miss")
+        .await
+        .unwrap();
+    assert_eq!(told(&client, "SHOW lazybase.on_miss").await, "error");
+    let dug = format!("{read} FRESHNESS 0 ON MISS DIG");
+    assert_eq!(told(&client, &dug).await, "2");
     served.stop().await;
 }

@@ -257,6 +257,7 @@ fn a_miss_is_answered_as_the_query_says() {
     question.on_miss = OnMiss::Error;
     let error = question.ask("0").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert_eq!(error.sqlstate(), "53L01");
     assert!(
         error.to_string().contains("2s stale, as of SCU 109"),
         "{error}"
