@@ -134,7 +134,7 @@ pub struct Stamp {
     pub batches_left_out: u64,
     /// What was read.
     pub sources: SourceCounts,
-    /// What a slightly staler answer would have saved, when that is much.
+    /// What best effort would have saved, when that is much; no other bound is compared.
     pub advice: Option<String>,
 }
 

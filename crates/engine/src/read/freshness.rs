@@ -142,7 +142,7 @@ pub struct Miss {
     pub sorted_staleness: Duration,
 }
 
-/// What a staler answer would have cost.
+/// What best effort would have cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cheaper {
     /// How stale the best-effort answer is.

@@ -424,7 +424,7 @@ pub fn summary(scu: &UnsortedScu) -> UnsortedSummary {
     })
 }
 
-/// What a slightly staler answer would have saved, in words.
+/// What best effort would have saved, in words.
 fn advice(choice: &Choice, cheaper: &Cheaper) -> String {
     let staleness = DisplayDuration(cheaper.staleness);
     match cheaper.work {
