@@ -212,3 +212,14 @@ fn what_a_session_does_not_begin_with_is_told() {
     }
     assert_eq!(settings.show("statement_timeout").unwrap(), "2000");
 }
+
+/// Whoever looks for a setting finds in the guide what it does.
+#[test]
+fn the_guide_has_every_setting() {
+    let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/user/sql.md");
+    let guide = std::fs::read_to_string(guide).unwrap();
+    for name in own_settings() {
+        let row = format!("\n| `{name}` | ");
+        assert!(guide.contains(&row), "{name}");
+    }
+}
