@@ -203,6 +203,32 @@ func standard(url string) {
 	expect(count, 0)
 }
 
+// readings copies rows of a sensor, a moment and a value, and reads the greatest of sensor 1.
+func readings(ctx context.Context, url string, rows [][]any) (most float64, err error) {
+	db, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return 0, err
+	}
+	defer db.Close(ctx)
+	columns := []string{"sensor", "at", "value"}
+	if _, err = db.CopyFrom(ctx, pgx.Identifier{"readings"}, columns, pgx.CopyFromRows(rows)); err != nil {
+		return 0, err
+	}
+	err = db.QueryRow(ctx, "SELECT max(value) FROM readings WHERE sensor = $1", 1).Scan(&most)
+	return most, err
+}
+
+func firstLines(db *pgx.Conn, url string) {
+	_, err := db.Exec(ctx, `CREATE TABLE readings (sensor INT, at TIMESTAMP, value FLOAT, PRIMARY KEY (sensor, at))`)
+	must(err)
+	moment := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	found, err := readings(ctx, url, [][]any{{1, moment, 20.5}, {1, moment.Add(time.Second), 19.0}, {2, moment, 30.0}})
+	must(err)
+	expect(found, 20.5)
+	_, err = db.Exec(ctx, `DROP TABLE readings`)
+	must(err)
+}
+
 // once writes rows as the batch of that number; it may be called again after a lost connection.
 func once(ctx context.Context, url string, number int, rows [][]any) (token string, err error) {
 	config, err := pgx.ParseConfig(url)
@@ -319,6 +345,7 @@ func main() {
 	values(db, "g_values")
 	batches(db)
 	transactions(db)
+	firstLines(db, url)
 	for name, mode := range map[string]pgx.QueryExecMode{
 		"described": pgx.QueryExecModeDescribeExec,
 		"cached":    pgx.QueryExecModeCacheDescribe,

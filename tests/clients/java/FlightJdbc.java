@@ -112,10 +112,32 @@ public class FlightJdbc {
         }
     }
 
+    static double most(String url) throws SQLException {
+        Properties options = new Properties();
+        options.put("user", "me");
+        options.put("password", "none");
+        try (Connection db = DriverManager.getConnection(url, options);
+                Statement statement = db.createStatement();
+                ResultSet rows = statement.executeQuery("SELECT max(value) FROM readings")) {
+            rows.next();
+            return rows.getDouble(1);
+        }
+    }
+
+    static void firstLines(Connection connection, String url) throws SQLException {
+        try (Statement statement = connection.createStatement()) {
+            statement.execute("CREATE TABLE readings (sensor INT PRIMARY KEY, value DOUBLE PRECISION)");
+            statement.executeUpdate("INSERT INTO readings VALUES (1, 20.5), (2, 19)");
+            expect(most(url), 20.5);
+            statement.execute("DROP TABLE readings");
+        }
+    }
+
     public static void main(String[] arguments) throws Exception {
         String url = "jdbc:arrow-flight-sql://" + arguments[0] + ":" + arguments[1] + "/?useEncryption=false";
         try (Connection connection = DriverManager.getConnection(url)) {
             queries(connection);
+            firstLines(connection, url);
             catalog(connection);
         }
         Properties user = new Properties();

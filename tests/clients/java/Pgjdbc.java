@@ -366,6 +366,32 @@ public class Pgjdbc {
         }
     }
 
+    /** Writes a value for each sensor, many of them in one statement. */
+    static void readings(String url, LocalDateTime at, double[] values) throws SQLException {
+        Properties options = new Properties();
+        options.setProperty("reWriteBatchedInserts", "true");
+        try (Connection db = DriverManager.getConnection(url, options);
+                PreparedStatement put = db.prepareStatement("INSERT INTO readings VALUES (?, ?, ?)")) {
+            for (int sensor = 0; sensor < values.length; sensor++) {
+                put.setInt(1, sensor);
+                put.setObject(2, at);
+                put.setDouble(3, values[sensor]);
+                put.addBatch();
+            }
+            put.executeBatch();
+        }
+    }
+
+    static void firstLines(Connection db, String url) throws SQLException {
+        try (Statement statement = db.createStatement()) {
+            statement.execute("CREATE TABLE readings (sensor INT, at TIMESTAMP, value FLOAT, PRIMARY KEY (sensor, at))");
+            readings(url, LocalDateTime.of(2026, 1, 1, 0, 0), new double[] {19, 20.5, 18});
+            expect(one(db, "SELECT count(*) FROM readings WHERE at = '2026-01-01'"), 3L);
+            expect(one(db, "SELECT CAST(max(value) AS DOUBLE PRECISION) FROM readings"), 20.5);
+            statement.execute("DROP TABLE readings");
+        }
+    }
+
     /** Writes rows as the batch of that number; may be called again after a lost connection. */
     static String once(String url, int number, long[][] rows) throws SQLException {
         Properties options = new Properties();
@@ -471,6 +497,7 @@ public class Pgjdbc {
             copies(db);
             metadata(db);
             json(db);
+            firstLines(db, url);
             producers(db, url);
         }
         try (Connection db = DriverManager.getConnection(more + "reWriteBatchedInserts=true")) {

@@ -81,6 +81,21 @@ async function pools() {
   await pool.end()
 }
 
+async function readings(url) {
+  const db = new pg.Client(url)
+  await db.connect()
+  const found = await db.query('SELECT max(value) AS most FROM readings WHERE sensor = $1', [1])
+  await db.end()
+  return found.rows[0].most
+}
+
+async function firstLines(db) {
+  await db.query('CREATE TABLE readings (sensor INT PRIMARY KEY, value FLOAT)')
+  await db.query('INSERT INTO readings VALUES (1, 20.5), (2, 30)')
+  assert.equal(await readings(url), 20.5)
+  await db.query('DROP TABLE readings')
+}
+
 async function main() {
   console.log('version', require('pg/package.json').version)
   const db = new pg.Client({ connectionString: url })
@@ -88,6 +103,7 @@ async function main() {
   await values(db)
   await transactions(db)
   await streams(db)
+  await firstLines(db)
   await db.end()
   await pools()
 }

@@ -78,6 +78,17 @@ def use_queries():
         refused("55000", lambda: rows_of(connection, "SET lazybase.freshness = '5 s'"))
 
 
+def use_first_lines():
+    import first_flight
+    import polars as pl
+
+    first, second = (datetime.datetime(2026, 1, day) for day in (1, 2))
+    frame = pl.DataFrame({"sensor": [1, 1, 2], "at": [first, second, first], "value": [20.5, 30.0, 19.0]})
+    expect(first_flight.readings(FLIGHT, frame, [(1, second)]).rows(), [(1, 20.5), (2, 19.0)])
+    with flight() as connection:
+        rows_of(connection, "DROP TABLE readings")
+
+
 def use_ingest():
     import polars as pl
     import pyarrow as pa
@@ -331,5 +342,14 @@ def use_pyarrow_flight():
 
 
 version("adbc-driver-flightsql")
-for part in (use_queries, use_ingest, use_producers, use_sessions, use_catalog, use_pyarrow_flight):
+PARTS = (
+    use_queries,
+    use_first_lines,
+    use_ingest,
+    use_producers,
+    use_sessions,
+    use_catalog,
+    use_pyarrow_flight,
+)
+for part in PARTS:
     part()

@@ -2,13 +2,15 @@
 a statement."""
 
 import adbc_driver_postgresql.dbapi
+import first_pandas
 import numpy
 import pandas
 import sqlalchemy as sa
 from common import URL, expect, version
 
 version("pandas")
-engine = sa.create_engine(URL.replace("postgresql", "postgresql+psycopg"))
+PSYCOPG = URL.replace("postgresql", "postgresql+psycopg")
+engine = sa.create_engine(PSYCOPG)
 rows = 1200
 frame = pandas.DataFrame(
     {
@@ -45,6 +47,9 @@ except ValueError:
     pass
 else:
     raise AssertionError("a table that is there was made again")
+same(first_pandas.readings(PSYCOPG, frame).sort_values("id", ignore_index=True), frame)
+with engine.begin() as db:
+    db.execute(sa.text("DROP TABLE readings"))
 query = sa.text("SELECT id, value FROM pd_multi WHERE id BETWEEN :low AND :high ORDER BY id")
 found = pandas.read_sql_query(query, engine, params={"low": 5, "high": 9}, index_col="id")
 expect(found["value"].tolist(), [at / 8 for at in range(5, 10)])

@@ -6,6 +6,7 @@ import decimal
 import threading
 import uuid
 
+import first_psycopg3
 import once
 import psycopg
 import psycopg_pool
@@ -235,4 +236,6 @@ with psycopg.connect(URL, autocommit=True) as db:
     pool()
     settings(db)
     notices(db)
+    expect(first_psycopg3.readings(URL), 20.5)
+    db.execute("DROP TABLE readings")
     once.drive(db)
