@@ -156,6 +156,7 @@ impl Instance {
     /// As [`Instance::open`].
     #[boxed(?Send)]
     pub async fn open_healing(env: Env, settings: Settings, known: &[Error]) -> Result<Instance> {
+        env.planted.begin();
         crate::repair::finish_cuts(&*env.store).await?;
         // Opening writes an edit: the number of one that is gone must not be given to it.
         match ManifestStore::open_read_only(&env).await {

@@ -13,6 +13,7 @@ use std::time::Duration;
 use lazybase_cluster::Instance;
 use lazybase_engine::env::Env;
 use lazybase_engine::env::memory::{MemoryStore, Unsynced};
+use lazybase_engine::env::planted::Chosen;
 use lazybase_engine::manifest::Ddl;
 use lazybase_model::{Error, Result, Table};
 use parking_lot::Mutex;
@@ -76,8 +77,6 @@ struct Cast {
 
 /// Runs a seed.
 pub fn run_seed(seed: u64, trim: Trim, recording: bool) -> Outcome {
-    #[cfg(feature = "planted-faults")]
-    lazybase_engine::env::planted::plant(trim.planted);
     let story = Story::of(seed, trim);
     let world = World::new(seed, recording);
     world.limit_steps(STEPS_MAX);
@@ -449,13 +448,14 @@ impl Opening {
         let world = &self.run.world;
         let (now, wall) = (world.now(), world.wall_ahead());
         self.run.clocks.lock().begin(now, wall);
+        let story = &self.run.story;
         let env = Env {
             clock: Arc::new(world.clone()),
             random: Arc::new(world.clone()),
             store: Arc::new(self.store.clone()),
             spawner: Arc::new(world.clone()),
+            planted: Chosen::of(story.trim.planted),
         };
-        let story = &self.run.story;
         let instance = Instance::open(env, story.settings.clone()).await?;
         world.note("opened", u64::from(self.number), 0, String::new);
         instance.create_table(ledger_spec(), true).await?;

@@ -14,6 +14,7 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 
 use super::memory::MemoryStore;
+use super::planted::Chosen;
 use super::system::ThreadSpawner;
 use super::{Clock, Env, Random};
 
@@ -46,6 +47,7 @@ impl Env {
             random: Arc::new(SeededRandom::new(seed)),
             store: Arc::new(store.clone()),
             spawner: Arc::new(ThreadSpawner),
+            planted: Chosen::NONE,
         };
         TestEnv { env, clock, store }
     }

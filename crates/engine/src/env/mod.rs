@@ -41,6 +41,8 @@ pub struct Env {
     pub store: Arc<dyn Store>,
     /// Runs long-lived actors.
     pub spawner: Arc<dyn Spawner>,
+    /// Which mistake is made on purpose: none, in all that is released.
+    pub planted: planted::Chosen,
 }
 
 impl fmt::Debug for Env {

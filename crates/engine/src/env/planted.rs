@@ -1,9 +1,12 @@
 //! Mistakes that a simulation makes on purpose, to show that it would find them.
 //!
 //! They are compiled in by the feature `planted-faults` alone, which no release turns on; without
-//! it [`is_planted`] is `false` for the compiler, and nothing of them is left. Which one is made is
-//! no part of an environment: a run is one thread, and what is planted in a thread holds for all
-//! that it runs, until another one or none is.
+//! it [`is_planted`] is `false` for the compiler, and nothing of them is left.
+//!
+//! Which one is made is said by an environment, as [`Chosen`]. Opening a database in it begins it
+//! in the thread that opens: it holds for all that this thread runs, until it opens another
+//! database, and not for actors in other threads. A simulation is one thread, so that it holds for
+//! all of it; and whether it is made costs no more to ask than a look at a variable of the thread.
 
 /// Declares the faults with their names.
 macro_rules! planted {
@@ -74,15 +77,42 @@ pub const fn can_be_planted() -> bool {
     cfg!(feature = "planted-faults")
 }
 
+/// Which mistake the databases of an environment make; none, in a build that can make none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Chosen {
+    #[cfg(feature = "planted-faults")]
+    fault: Option<Planted>,
+}
+
+impl Chosen {
+    /// No mistake.
+    pub const NONE: Chosen = Chosen {
+        #[cfg(feature = "planted-faults")]
+        fault: None,
+    };
+
+    /// This one, or none.
+    #[cfg(feature = "planted-faults")]
+    pub const fn of(fault: Option<Planted>) -> Chosen {
+        Chosen { fault }
+    }
+
+    /// None, whichever is asked for: this build can make none.
+    #[cfg(not(feature = "planted-faults"))]
+    pub const fn of(_: Option<Planted>) -> Chosen {
+        Chosen::NONE
+    }
+
+    /// From now on it is made in what this thread runs, and no other one is.
+    pub fn begin(self) {
+        #[cfg(feature = "planted-faults")]
+        CHOSEN.set(self.fault);
+    }
+}
+
 #[cfg(feature = "planted-faults")]
 thread_local! {
     static CHOSEN: std::cell::Cell<Option<Planted>> = const { std::cell::Cell::new(None) };
-}
-
-/// Plants a fault in what this thread runs from now on, or none.
-#[cfg(feature = "planted-faults")]
-pub fn plant(fault: Option<Planted>) {
-    CHOSEN.set(fault);
 }
 
 /// Whether a fault was planted.

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant, SystemTime};
 use async_trait::async_trait;
 use futures::future::BoxFuture;
 
+use super::planted::Chosen;
 use super::{ActorHandle, Clock, Env, Random, Spawner, Store};
 use timer::Timer;
 
@@ -29,6 +30,7 @@ impl Env {
             random: Arc::new(SystemRandom),
             store,
             spawner: Arc::new(ThreadSpawner),
+            planted: Chosen::NONE,
         }
     }
 }

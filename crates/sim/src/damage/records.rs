@@ -23,6 +23,7 @@ use futures::FutureExt;
 use futures::executor::block_on;
 use lazybase_cluster::SnapshotRequest;
 use lazybase_engine::env::memory::MemoryStore;
+use lazybase_engine::env::planted::Chosen;
 use lazybase_engine::env::{Env, Store};
 use lazybase_engine::manifest::file::FileKind;
 use lazybase_engine::manifest::{Manifest, ManifestStore};
@@ -291,6 +292,7 @@ impl Run {
             random: Arc::new(self.world.clone()),
             store: Arc::new(disk.clone()),
             spawner: Arc::new(self.world.clone()),
+            planted: Chosen::of(self.story.trim.planted),
         };
         // A store in memory answers at once.
         let found = block_on(ManifestStore::open_read_only(&env));

@@ -9,6 +9,7 @@ use arrow::datatypes::{DataType, Int64Type};
 use futures::TryStreamExt;
 use lazybase_cluster::{Instance, Settings, SettleTo, SnapshotRequest, TableSpec};
 use lazybase_engine::change_batch::ChangeBatch;
+use lazybase_engine::env::planted::Chosen;
 use lazybase_engine::env::{Env, Store};
 use lazybase_engine::key::{Key, KeyCodec};
 use lazybase_engine::read::{ScanRequest, Snapshot};
@@ -69,6 +70,7 @@ impl Database {
             random: Arc::new(world.clone()),
             store: Arc::clone(store),
             spawner: Arc::new(world.clone()),
+            planted: Chosen::NONE,
         };
         let instance = Instance::open(env, settings.clone()).await?;
         let columns = vec![

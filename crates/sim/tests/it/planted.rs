@@ -1,12 +1,18 @@
 //! The simulator can fail: it finds each mistake that the database makes on purpose, and the
 //! database as it is released can make none of them.
 
+use std::sync::Arc;
+
+use futures::executor::block_on;
+use lazybase_cluster::{Instance, Settings};
+use lazybase_engine::env::Env;
+use lazybase_engine::env::memory::MemoryStore;
+use lazybase_engine::env::planted::{Chosen, Planted, can_be_planted, is_planted};
+
 #[cfg(not(feature = "planted-faults"))]
 #[test]
 fn a_build_makes_no_mistakes_on_purpose_unless_it_is_told_to() {
     use std::process::Command;
-
-    use lazybase_engine::env::planted::{Planted, can_be_planted, is_planted};
 
     assert!(!can_be_planted());
     assert!(!Planted::ALL.iter().any(|fault| is_planted(*fault)));
@@ -20,10 +26,35 @@ fn a_build_makes_no_mistakes_on_purpose_unless_it_is_told_to() {
     );
 }
 
+/// Opens a database in an environment of this choice; whether a mistake is made from then on.
+fn makes(chosen: Chosen, fault: Planted) -> bool {
+    let store = Arc::new(MemoryStore::without_history());
+    let env = Env {
+        planted: chosen,
+        ..Env::system(store)
+    };
+    let settings = Settings {
+        log_file_bytes: 1 << 20,
+        ..Settings::default()
+    };
+    let instance = block_on(Instance::open(env, settings)).unwrap();
+    let is_made = is_planted(fault);
+    block_on(instance.close()).unwrap();
+    is_made
+}
+
+#[test]
+fn an_environment_says_which_planted_fault_its_databases_make() {
+    let [one, other] = [Planted::TieReversed, Planted::IdShared];
+    assert_eq!(makes(Chosen::of(Some(one)), one), can_be_planted());
+    assert!(!makes(Chosen::of(Some(other)), one));
+    assert_eq!(makes(Chosen::of(Some(other)), other), can_be_planted());
+    assert!(!makes(Chosen::NONE, other));
+}
+
 #[cfg(feature = "planted-faults")]
 #[test]
 fn each_planted_fault_is_found_within_two_thousand_seeds() {
-    use lazybase_engine::env::planted::Planted;
     use lazybase_sim::run::run_seed;
     use lazybase_sim::story::Trim;
     use lazybase_sim::sweep::{Plan, cores, sweep};

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 
+use crate::env::planted::Chosen;
 use crate::env::{
     ActorHandle, Clock, Env, FileWriter, LogFile, Random, Spawner, Store, StoreError, StoreResult,
 };
@@ -29,6 +30,7 @@ impl MemoryStore {
             random: Arc::new(Counted::default()),
             store: Arc::new(self.clone()),
             spawner: Arc::new(Still),
+            planted: Chosen::NONE,
         }
     }
 
