@@ -38,6 +38,7 @@ mod wire;
 use std::process::ExitCode;
 
 use clap::Parser;
+use lazybase_engine::env::planted::can_be_planted;
 use lazybase_model::{Error, Result};
 use mimalloc::MiMalloc;
 use tokio::runtime::{Builder, Runtime};
@@ -45,6 +46,9 @@ use tokio::runtime::{Builder, Runtime};
 /// Batches and messages are made on one thread and dropped on another, and most are small.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
+
+// No build that makes mistakes on purpose is let near anybody's data.
+const _: () = assert!(!can_be_planted());
 
 use crate::cli::{Cli, Command};
 use crate::config::Config;

@@ -7,6 +7,11 @@
 //! in the thread that opens: it holds for all that this thread runs, until it opens another
 //! database, and not for actors in other threads. A simulation is one thread, so that it holds for
 //! all of it; and whether it is made costs no more to ask than a look at a variable of the thread.
+//!
+//! A binary that can make one has a mark among its bytes ([`is_marked`]): so a test tells that what
+//! is released can make none.
+
+use std::io::{self, BufRead};
 
 /// Declares the faults with their names.
 macro_rules! planted {
@@ -106,8 +111,34 @@ impl Chosen {
     /// From now on it is made in what this thread runs, and no other one is.
     pub fn begin(self) {
         #[cfg(feature = "planted-faults")]
-        CHOSEN.set(self.fault);
+        {
+            // No binary that can open a database goes without its mark.
+            std::hint::black_box(MARKER);
+            CHOSEN.set(self.fault);
+        }
     }
+}
+
+/// What stands in each binary in which faults can be planted, and in no other one.
+const MARKER: &str = "LAZYBASE THAT CAN MAKE MISTAKES ON PURPOSE";
+
+/// Whether these bytes are those of a binary in which faults can be planted.
+///
+/// # Errors
+/// Those of reading them.
+pub fn is_marked(mut binary: impl BufRead) -> io::Result<bool> {
+    let marker = MARKER.as_bytes();
+    let last = marker[marker.len() - 1];
+    let mut read = Vec::new();
+    while binary.read_until(last, &mut read)? > 0 {
+        if read.ends_with(marker) {
+            return Ok(true);
+        }
+        // The mark may begin in what was read.
+        let gone = read.len().saturating_sub(marker.len());
+        read.drain(..gone);
+    }
+    Ok(false)
 }
 
 #[cfg(feature = "planted-faults")]
@@ -128,3 +159,6 @@ pub fn is_planted(fault: Planted) -> bool {
 pub const fn is_planted(_: Planted) -> bool {
     false
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,6 +16,7 @@ mod load_types;
 mod loaded;
 mod logged;
 mod monitored;
+mod planted;
 mod prometheus;
 mod refused;
 mod repair;

@@ -1,13 +1,15 @@
 //! The simulator can fail: it finds each mistake that the database makes on purpose, and the
 //! database as it is released can make none of them.
 
+use std::fs::File;
+use std::io::BufReader;
 use std::sync::Arc;
 
 use futures::executor::block_on;
 use lazybase_cluster::{Instance, Settings};
 use lazybase_engine::env::Env;
 use lazybase_engine::env::memory::MemoryStore;
-use lazybase_engine::env::planted::{Chosen, Planted, can_be_planted, is_planted};
+use lazybase_engine::env::planted::{Chosen, Planted, can_be_planted, is_marked, is_planted};
 
 #[cfg(not(feature = "planted-faults"))]
 #[test]
@@ -50,6 +52,14 @@ fn an_environment_says_which_planted_fault_its_databases_make() {
     assert!(!makes(Chosen::of(Some(other)), one));
     assert_eq!(makes(Chosen::of(Some(other)), other), can_be_planted());
     assert!(!makes(Chosen::NONE, other));
+}
+
+/// So it is known which binary can make none.
+#[test]
+fn a_binary_in_which_faults_can_be_planted_is_marked() {
+    let binary = File::open(env!("CARGO_BIN_EXE_lazybase-sim")).unwrap();
+    let found = is_marked(BufReader::with_capacity(1 << 20, binary)).unwrap();
+    assert_eq!(found, can_be_planted());
 }
 
 #[cfg(feature = "planted-faults")]
