@@ -16,6 +16,7 @@ mod damage;
 pub mod dice;
 mod life;
 pub mod marks;
+mod mixes;
 pub mod model;
 mod names;
 mod operator;
@@ -31,3 +32,4 @@ pub mod world;
 mod writer;
 
 pub use life::Tally;
+pub use mixes::Mixes;

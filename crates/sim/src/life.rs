@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use crate::clock::{Clocks, micros};
 use crate::damage::Promises;
 use crate::marks::Mark;
+use crate::mixes::Mixes;
 use crate::model::Model;
 use crate::names::Names;
 use crate::rows::{Known, Maps, ledger_rows};
@@ -62,8 +63,9 @@ pub struct Tally {
     pub crashes: u64,
     /// Openings after the first.
     pub restarts: u64,
-    /// Answers that came from several stages.
-    pub mixed: u64,
+    /// Answers by the stages that they came from. One that was compared again later counts once,
+    /// and so does the one at rest, which is no query.
+    pub mixes: Mixes,
     /// Merges into the authority.
     pub authority_merges: u64,
 }
@@ -407,9 +409,7 @@ impl Life {
         if stages.len() >= 3 {
             self.world().meet(Mark::ReadMixed);
         }
-        if stages.len() >= 2 {
-            self.run.tally.lock().mixed += 1;
-        }
+        self.run.tally.lock().mixes.count(&stages);
     }
 }
 

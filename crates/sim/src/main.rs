@@ -1,6 +1,7 @@
 //! The command line of the simulator: runs seeds, tells how many failed, and shows the first
 //! failure as small as it can be made.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -118,14 +119,17 @@ fn main() -> ExitCode {
 /// What was done in a run.
 fn one_line(outcome: &Outcome, as_json: bool) -> String {
     let Outcome { seed, tally, .. } = outcome;
+    let several = tally.mixes.of_several();
     if as_json {
+        let stages: BTreeMap<String, u64> = tally.mixes.named().collect();
         return serde_json::json!({
             "seed": seed,
             "counted": outcome.counts(),
             "violation": outcome.violation,
             "batches": tally.batches,
             "queries": tally.queries,
-            "queries_of_several_stages": tally.mixed,
+            "queries_of_several_stages": several,
+            "answers_by_stages": stages,
             "crashes": tally.crashes,
             "restarts": tally.restarts,
             "authority_merges": tally.authority_merges,
@@ -133,14 +137,14 @@ fn one_line(outcome: &Outcome, as_json: bool) -> String {
         .to_string();
     }
     format!(
-        "seed {seed}: {} batches, {} queries ({} from several stages), {} crashes, {} restarts, {} \
-         merges to the authority{}",
+        "seed {seed}: {} batches, {} queries ({several} from several stages), {} crashes, \
+         {} restarts, {} merges to the authority; answers from {}{}",
         tally.batches,
         tally.queries,
-        tally.mixed,
         tally.crashes,
         tally.restarts,
         tally.authority_merges,
+        tally.mixes,
         match (&outcome.violation, outcome.counts()) {
             (Some(_), _) => ", violated",
             (None, true) => "",
@@ -151,6 +155,7 @@ fn one_line(outcome: &Outcome, as_json: bool) -> String {
 
 fn as_json(report: &Report) -> String {
     let seeds: Vec<u64> = report.violations.iter().map(|(seed, _)| *seed).collect();
+    let stages: BTreeMap<String, u64> = report.tally.mixes.named().collect();
     serde_json::json!({
         "seeds": report.seeds,
         "counted": report.counted,
@@ -160,6 +165,7 @@ fn as_json(report: &Report) -> String {
         "violated_seeds": seeds,
         "batches": report.tally.batches,
         "queries": report.tally.queries,
+        "answers_by_stages": stages,
         "crashes": report.tally.crashes,
         "restarts": report.tally.restarts,
         "simulated_s": report.simulated.as_secs(),
@@ -180,11 +186,12 @@ fn print(report: &Report) {
         "{} batches, {} queries ({} from several stages), {} crashes, {} restarts, {} s simulated",
         tally.batches,
         tally.queries,
-        tally.mixed,
+        tally.mixes.of_several(),
         tally.crashes,
         tally.restarts,
         report.simulated.as_secs(),
     );
+    println!("answers from {}", tally.mixes);
     let missing = report.marks.missing();
     if !missing.is_empty() {
         println!("{} marks were not met:", missing.len());

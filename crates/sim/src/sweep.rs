@@ -54,7 +54,7 @@ impl Report {
         sum.queries += one.queries;
         sum.crashes += one.crashes;
         sum.restarts += one.restarts;
-        sum.mixed += one.mixed;
+        sum.mixes.add(&one.mixes);
         sum.authority_merges += one.authority_merges;
         if let Some(what) = outcome.violation {
             self.violations.push((outcome.seed, what));

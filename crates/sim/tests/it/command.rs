@@ -1,5 +1,6 @@
 //! What the command line says, and how it exits.
 
+use std::collections::BTreeMap;
 use std::process::{Command, Output};
 
 fn run(arguments: &[&str]) -> Output {
@@ -39,6 +40,16 @@ fn a_seed_is_shown_with_everything_that_happens() {
     }
 }
 
+/// Answers by the stages that they came from.
+fn answers(told: &serde_json::Value) -> BTreeMap<String, u64> {
+    let stages = told["answers_by_stages"].as_object().unwrap();
+    let mut answers = BTreeMap::new();
+    for (stages, count) in stages {
+        answers.insert(stages.clone(), count.as_u64().unwrap());
+    }
+    answers
+}
+
 #[test]
 fn each_seed_is_told_and_all_of_them_add_up() {
     let output = run(&["--seeds", "3", "--from", "40", "--each", "--json"]);
@@ -57,9 +68,24 @@ fn each_seed_is_told_and_all_of_them_add_up() {
         let each = lines.iter().map(|line| line[what].as_u64().unwrap());
         assert_eq!(each.sum::<u64>(), report[what].as_u64().unwrap(), "{what}");
     }
+    let mut sum = BTreeMap::new();
+    for line in &lines {
+        let mut several = 0;
+        for (stages, count) in answers(line) {
+            several += u64::from(stages.contains('+')) * count;
+            *sum.entry(stages).or_insert(0) += count;
+        }
+        assert_eq!(line["queries_of_several_stages"], several);
+    }
+    assert_eq!(sum, answers(&report));
+    assert!(sum.contains_key("authority"), "{sum:?}");
     let told = run(&["--seeds", "1", "--from", "40", "--each"]);
     let told = String::from_utf8(told.stdout).unwrap();
     assert!(told.starts_with("seed 40: "), "{told}");
+    let line = lines.iter().find(|line| line["seed"] == 40).unwrap();
+    for (stages, count) in answers(line) {
+        assert!(told.contains(&format!("{stages} {count}")), "{told}");
+    }
 }
 
 #[test]
