@@ -28,6 +28,8 @@ pub mod shrink;
 pub mod store;
 pub mod story;
 pub mod sweep;
+mod trim;
+pub mod violation;
 pub mod world;
 mod writer;
 

@@ -1,15 +1,16 @@
 //! The command line of the simulator: runs seeds, tells how many failed, and shows the first
-//! failure as small as it can be made.
+//! failure of each kind as small as it can be made.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 
 use clap::Parser;
 use lazybase_engine::env::planted::{Planted, can_be_planted};
-use lazybase_sim::run::Outcome;
+use lazybase_sim::run::{Outcome, run_caught};
 use lazybase_sim::shrink::shrink;
 use lazybase_sim::story::{Story, Trim};
-use lazybase_sim::sweep::{Plan, Report, VIOLATIONS_MAX, cores, run_caught, sweep};
+use lazybase_sim::sweep::{Plan, Report, VIOLATIONS_MAX, cores, sweep};
+use lazybase_sim::violation::{kind_of, note_panics};
 
 /// A run makes thousands of small arrays and maps: a third of its time would be the system's
 /// allocator.
@@ -47,16 +48,20 @@ struct Arguments {
     /// Makes the database make this mistake, by its name in the code, in builds in which it can.
     #[arg(long)]
     plant: Option<String>,
-    /// Prints all of the first failure's events, not the last ones alone.
+    /// Leaves this out of each story, NAME=VALUE,...: what is told of a failure made small.
+    #[arg(long)]
+    trim: Option<Trim>,
+    /// Prints all events of the failures that are shown, not the last ones alone.
     #[arg(long)]
     log: bool,
 }
 
 impl Arguments {
     /// What is left out, and the mistake that is made.
-    fn trim(&self) -> Result<Trim, String> {
+    fn whole(&self) -> Result<Trim, String> {
+        let trim = self.trim.unwrap_or(Trim::NOTHING);
         let Some(name) = &self.plant else {
-            return Ok(Trim::NOTHING);
+            return Ok(trim);
         };
         if !can_be_planted() {
             return Err("this build has no planted faults: build with the feature".to_owned());
@@ -66,14 +71,15 @@ impl Arguments {
         let known = || format!("there is no fault {name:?}; there are {:?}", Planted::ALL);
         Ok(Trim {
             planted: Some(*planted.ok_or_else(known)?),
-            ..Trim::NOTHING
+            ..trim
         })
     }
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let trim = match arguments.trim() {
+    note_panics();
+    let trim = match arguments.whole() {
         Ok(trim) => trim,
         Err(what) => {
             eprintln!("{what}");
@@ -106,8 +112,13 @@ fn main() -> ExitCode {
         true => println!("{}", as_json(&report)),
         false => print(&report),
     }
-    if let Some((seed, _)) = report.violations.first() {
-        explain(*seed, trim, arguments.log);
+    if !report.violations.is_empty() {
+        let mut kinds = BTreeSet::new();
+        for (seed, violation) in &report.violations {
+            if kinds.insert(kind_of(violation)) {
+                explain(*seed, violation, trim, arguments.log);
+            }
+        }
         return ExitCode::FAILURE;
     }
     match arguments.require_marks && !report.marks.missing().is_empty() {
@@ -227,20 +238,24 @@ fn finish(outcome: &Outcome) -> ExitCode {
     }
 }
 
-/// Shows a failure as small as it can be made.
-fn explain(seed: u64, whole: Trim, all: bool) {
-    let (trim, outcome) = shrink(seed, whole);
-    eprintln!("seed {seed}, with this left out: {trim:#?}");
-    eprintln!("{:#?}", Story::of(seed, trim));
+/// Shows a failure as small as it can be made: its story, what happened in it, and how both are
+/// told again.
+fn explain(seed: u64, violation: &str, whole: Trim, all: bool) {
+    let (trim, outcome) = shrink(seed, whole, violation);
+    eprintln!("seed {seed}, made small: {:#?}", Story::of(seed, trim));
     let first = match all {
         true => 0,
         false => outcome.lines.len().saturating_sub(LINES_SHOWN),
     };
+    if first > 0 {
+        eprintln!("what happened before, {first} lines, is shown with `--log`");
+    }
     outcome.lines[first..]
         .iter()
         .for_each(|line| eprintln!("{line}"));
     if let Some(what) = &outcome.violation {
         eprintln!("violated: {what}");
     }
-    eprintln!("`lazybase-sim --show {seed}` prints the whole run, with nothing left out");
+    eprintln!("again: {}", trim.command(seed));
+    eprintln!("whole: {}", whole.command(seed));
 }

@@ -30,6 +30,7 @@ use crate::rows::Known;
 use crate::schema::{LEDGER, TableDraw, ledger_spec};
 use crate::store::{Past, Rates, SimStore, Wounds};
 use crate::story::{End, LifeDraw, OPERATIONS_MIN, Story, Trim};
+use crate::violation::caught;
 use crate::world::{Stopped, World};
 use crate::writer::{Writer, write};
 
@@ -76,17 +77,39 @@ struct Cast {
 }
 
 /// Runs a seed.
+///
+/// # Panics
+/// Where the database does.
 pub fn run_seed(seed: u64, trim: Trim, recording: bool) -> Outcome {
-    let story = Story::of(seed, trim);
     let world = World::new(seed, recording);
-    world.limit_steps(STEPS_MAX);
-    world.note("story", seed, 0, || format!("{story:#?}"));
-    let cast = Cast::of(world.clone(), story);
+    let cast = Cast::of(&world, Story::of(seed, trim));
     cast.live();
     world.crash();
-    let tally = *cast.run.tally.lock();
+    outcome(seed, &world, Some(&cast))
+}
+
+/// Runs a seed; a panic is a violation like others, and all that happened before it is told.
+pub fn run_caught(seed: u64, trim: Trim, recording: bool) -> Outcome {
+    let world = World::new(seed, recording);
+    let report = |ran: Result<(), String>| ran.unwrap_or_else(|panic| world.violate(panic));
+    let mut cast = None;
+    report(caught(!recording, || {
+        let cast = cast.insert(Cast::of(&world, Story::of(seed, trim)));
+        cast.live();
+    }));
+    // What a panic has left may panic once more as it goes: the first one counts.
+    report(caught(!recording, || world.crash()));
+    outcome(seed, &world, cast.as_ref())
+}
+
+/// What came of a run that has ended; it has no cast if none could be drawn.
+fn outcome(seed: u64, world: &World, cast: Option<&Cast>) -> Outcome {
     let mut marks = world.marks();
-    marks.add(cast.run.model.lock().marks());
+    let mut tally = Tally::default();
+    if let Some(cast) = cast {
+        marks.add(cast.run.model.lock().marks());
+        tally = *cast.run.tally.lock();
+    }
     Outcome {
         seed,
         violation: world.violation(),
@@ -100,7 +123,9 @@ pub fn run_seed(seed: u64, trim: Trim, recording: bool) -> Outcome {
 }
 
 impl Cast {
-    fn of(world: World, story: Story) -> Cast {
+    fn of(world: &World, story: Story) -> Cast {
+        world.limit_steps(STEPS_MAX);
+        world.note("story", story.seed, 0, || format!("{story:#?}"));
         let writers = story.writers.iter().enumerate();
         let writers = writers.map(|(at, draw)| Writer::new(story.seed, at, draw.clone()));
         let readers = (0..story.readers).map(|at| Reader::new(story.seed, at));
@@ -108,7 +133,7 @@ impl Cast {
             writers: writers.map(|writer| Arc::new(Mutex::new(writer))).collect(),
             readers: readers.map(|reader| Arc::new(Mutex::new(reader))).collect(),
             run: Arc::new(Run {
-                world,
+                world: world.clone(),
                 model: Mutex::new(Model::new(story.tables.clone())),
                 clocks: Mutex::new(Clocks::default()),
                 strikes: Mutex::new(story.strikes),

@@ -1,29 +1,37 @@
-//! Makes a failing story small: leaves out one thing after the other as long as it still fails.
+//! Makes a failing story small: leaves out one thing after the other as long as it still fails in
+//! the same way.
 
-use crate::run::Outcome;
+use crate::run::{Outcome, run_caught};
 use crate::schema::Shape;
 use crate::story::Trim;
-use crate::sweep::run_caught;
+use crate::violation::kind_of;
 
 /// The most runs that one story is shrunk with.
 const RUNS_MAX: usize = 80;
 
-/// The smallest story found that fails, with everything that happened in it.
-pub fn shrink(seed: u64, whole: Trim) -> (Trim, Outcome) {
+/// The smallest story found that has a violation of the same kind, with everything that happened in
+/// it.
+pub fn shrink(seed: u64, whole: Trim, violation: &str) -> (Trim, Outcome) {
+    let run = |trim| run_caught(seed, trim, false).violation;
+    let trim = smallest(whole, &kind_of(violation), run);
+    (trim, run_caught(seed, trim, true))
+}
+
+/// The smallest story found that has a violation of this kind, where `run` tells violations.
+fn smallest(whole: Trim, kind: &str, mut run: impl FnMut(Trim) -> Option<String>) -> Trim {
     let mut trim = whole;
     let mut runs = 0;
     let mut fails = |trim: &Trim| {
         runs += 1;
-        runs <= RUNS_MAX && run_caught(seed, *trim, false).violation.is_some()
+        runs <= RUNS_MAX && run(*trim).is_some_and(|violation| kind_of(&violation) == kind)
     };
     loop {
         let smaller = smaller(&trim).into_iter().find(|smaller| fails(smaller));
         match smaller {
             Some(smaller) => trim = smaller,
-            None => break,
+            None => return trim,
         }
     }
-    (trim, run_caught(seed, trim, true))
 }
 
 /// Stories from which one thing more is left out, the largest things first.
@@ -64,3 +72,6 @@ fn smaller(trim: &Trim) -> Vec<Trim> {
     with(&|trim| trim.operations = trim.operations * 3 / 4);
     all
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,6 @@
 //! Many seeds, on all cores, and the report on them.
 
-use std::any::Any;
 use std::num::NonZero;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -10,7 +8,7 @@ use parking_lot::Mutex;
 
 use crate::life::Tally;
 use crate::marks::Marks;
-use crate::run::{Outcome, run_seed};
+use crate::run::{Outcome, run_caught};
 use crate::story::Trim;
 
 /// A sweep ends once so many seeds have failed, unless its plan says otherwise.
@@ -60,27 +58,6 @@ impl Report {
             self.violations.push((outcome.seed, what));
         }
     }
-}
-
-/// Runs a seed; a panic is a violation.
-pub fn run_caught(seed: u64, trim: Trim, recording: bool) -> Outcome {
-    let ran = catch_unwind(AssertUnwindSafe(|| run_seed(seed, trim, recording)));
-    ran.unwrap_or_else(|panic| Outcome {
-        seed,
-        violation: Some(format!("a panic: {}", message(&*panic))),
-        tally: Tally::default(),
-        marks: Marks::default(),
-        hash: 0,
-        steps: 0,
-        elapsed: Duration::ZERO,
-        lines: Vec::new(),
-    })
-}
-
-fn message(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-    text.unwrap_or("without a message")
 }
 
 /// Which seeds run, and how.

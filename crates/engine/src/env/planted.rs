@@ -52,6 +52,7 @@ planted! {
     BoundDoubled "an answer may be twice as stale as was asked",
     FilterBeforeReconcile "deletes are left out before sources are reconciled",
     TieReversed "of two changes of a key in an SCU the first counts last",
+    SortPanics "a sort of changes panics",
     NewestAlone "the newest run's change of a key is taken for the whole row",
     ExactOverlap "a count is called exact though sources overlap",
     OwnUnseen "a transaction does not see its own changes",

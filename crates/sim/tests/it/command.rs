@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::process::{Command, Output};
 
-fn run(arguments: &[&str]) -> Output {
+pub(crate) fn run(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lazybase-sim"));
     command.args(arguments).output().unwrap()
 }
@@ -38,6 +38,21 @@ fn a_seed_is_shown_with_everything_that_happens() {
     ] {
         assert!(text.contains(word), "{word}");
     }
+}
+
+#[test]
+fn a_story_of_which_much_is_left_out_is_shown() {
+    let trim = "faults=false,lives=1,operations=20";
+    let shown = run(&["--show", "5", "--trim", trim]);
+    assert!(shown.status.success(), "{shown:?}");
+    let text = String::from_utf8(shown.stdout).unwrap();
+    for word in ["opened", "heard batch", "at rest", "crashes: 0"] {
+        assert!(text.contains(word), "{word}");
+    }
+    let refused = run(&["--show", "5", "--trim", "fault=false"]);
+    assert_eq!(refused.status.code(), Some(2));
+    let told = String::from_utf8(refused.stderr).unwrap();
+    assert!(told.contains("faults"), "{told}");
 }
 
 /// Answers by the stages that they came from.

@@ -8,3 +8,5 @@ mod harness;
 mod planted;
 mod refusals;
 mod staleness;
+#[cfg(feature = "planted-faults")]
+mod told;

@@ -14,12 +14,9 @@ use lazybase_engine::env::planted::{Chosen, Planted, can_be_planted, is_marked, 
 #[cfg(not(feature = "planted-faults"))]
 #[test]
 fn a_build_makes_no_mistakes_on_purpose_unless_it_is_told_to() {
-    use std::process::Command;
-
     assert!(!can_be_planted());
     assert!(!Planted::ALL.iter().any(|fault| is_planted(*fault)));
-    let mut command = Command::new(env!("CARGO_BIN_EXE_lazybase-sim"));
-    let refused = command.args(["--plant", "SyncSkipped"]).output().unwrap();
+    let refused = crate::command::run(&["--plant", "SyncSkipped"]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(
         String::from_utf8(refused.stderr)

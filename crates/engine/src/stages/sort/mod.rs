@@ -156,6 +156,9 @@ fn sort_inputs<P: Prefix>(
         }
         // Places rise with age, so this is the order of a stable sort by key.
         items.sort_unstable();
+        if is_planted(Planted::SortPanics) {
+            panic!("a sort that was to panic");
+        }
         if is_planted(Planted::TieReversed) {
             items.sort_by_key(|item| (item.0, std::cmp::Reverse(item.1)));
         }
