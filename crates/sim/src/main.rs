@@ -33,7 +33,7 @@ struct Arguments {
     /// Prints one line of JSON in place of the report.
     #[arg(long)]
     json: bool,
-    /// Marks that no seed has met are a failure too.
+    /// Marks that no seed has met are a failure, however few seeds run.
     #[arg(long)]
     require_marks: bool,
     /// How many runs at once; as many as there are cores if not given.
@@ -121,7 +121,7 @@ fn main() -> ExitCode {
         }
         return ExitCode::FAILURE;
     }
-    match arguments.require_marks && !report.marks.missing().is_empty() {
+    match report.lacks_marks(trim, arguments.require_marks) {
         true => ExitCode::FAILURE,
         false => ExitCode::SUCCESS,
     }
@@ -137,6 +137,7 @@ fn one_line(outcome: &Outcome, as_json: bool) -> String {
             "seed": seed,
             "counted": outcome.counts(),
             "violation": outcome.violation,
+            "writers": outcome.writers,
             "batches": tally.batches,
             "queries": tally.queries,
             "queries_of_several_stages": several,
@@ -148,9 +149,10 @@ fn one_line(outcome: &Outcome, as_json: bool) -> String {
         .to_string();
     }
     format!(
-        "seed {seed}: {} batches, {} queries ({several} from several stages), {} crashes, \
-         {} restarts, {} merges to the authority; answers from {}{}",
+        "seed {seed}: {} batches of {} writers, {} queries ({several} from several stages), \
+         {} crashes, {} restarts, {} merges to the authority; answers from {}{}",
         tally.batches,
+        outcome.writers,
         tally.queries,
         tally.crashes,
         tally.restarts,

@@ -15,7 +15,7 @@ use lazybase_engine::env::Env;
 use lazybase_engine::env::memory::{MemoryStore, Unsynced};
 use lazybase_engine::env::planted::Chosen;
 use lazybase_engine::manifest::Ddl;
-use lazybase_model::{Error, Result, Table};
+use lazybase_model::{Error, Horizon, Result, Table};
 use parking_lot::Mutex;
 
 use crate::clock::Clocks;
@@ -37,6 +37,9 @@ use crate::writer::{Writer, write};
 /// More polls than any run takes.
 const STEPS_MAX: u64 = 3_000_000;
 
+/// A run counts only if batches of so many writers were acknowledged in it.
+const WRITERS_MIN: usize = 3;
+
 /// What came of a run.
 #[derive(Debug, Clone)]
 pub struct Outcome {
@@ -46,6 +49,8 @@ pub struct Outcome {
     pub violation: Option<String>,
     /// What was done.
     pub tally: Tally,
+    /// How many writers had a batch acknowledged.
+    pub writers: usize,
     /// The marks that were met.
     pub marks: Marks,
     /// The hash of everything that happened.
@@ -63,6 +68,7 @@ impl Outcome {
     pub fn counts(&self) -> bool {
         let tally = &self.tally;
         tally.batches + tally.queries >= OPERATIONS_MIN
+            && self.writers >= WRITERS_MIN
             && tally.crashes > 0
             && tally.restarts > 0
             && tally.authority_merges > 0
@@ -105,15 +111,18 @@ pub fn run_caught(seed: u64, trim: Trim, recording: bool) -> Outcome {
 /// What came of a run that has ended; it has no cast if none could be drawn.
 fn outcome(seed: u64, world: &World, cast: Option<&Cast>) -> Outcome {
     let mut marks = world.marks();
-    let mut tally = Tally::default();
+    let (mut tally, mut writers) = (Tally::default(), 0);
     if let Some(cast) = cast {
         marks.add(cast.run.model.lock().marks());
         tally = *cast.run.tally.lock();
+        let floors = cast.writers.iter().map(|writer| writer.lock().floor());
+        writers = floors.filter(|floor| *floor > Horizon::ZERO).count();
     }
     Outcome {
         seed,
         violation: world.violation(),
         tally,
+        writers,
         marks,
         hash: world.hash(),
         steps: world.steps(),

@@ -14,6 +14,9 @@ use crate::story::Trim;
 /// A sweep ends once so many seeds have failed, unless its plan says otherwise.
 pub const VIOLATIONS_MAX: usize = 20;
 
+/// So many whole stories meet every mark.
+pub const MARKS_SEEDS: u64 = 10_000;
+
 /// What a sweep found.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
@@ -39,6 +42,13 @@ impl Report {
     /// Seeds a second.
     pub fn seeds_per_s(&self) -> f64 {
         self.seeds as f64 / self.elapsed.as_secs_f64().max(1e-9)
+    }
+
+    /// Whether marks were not met that had to be: by so many whole stories, or by any where
+    /// somebody asks for it.
+    pub fn lacks_marks(&self, whole: Trim, is_asked: bool) -> bool {
+        let many = self.seeds >= MARKS_SEEDS && whole == Trim::NOTHING;
+        (is_asked || many) && !self.marks.missing().is_empty()
     }
 
     fn add(&mut self, outcome: Outcome) {
@@ -122,3 +132,6 @@ pub fn sweep(plan: Plan, told: &(dyn Fn(&Outcome, u64) + Sync)) -> Report {
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, NonZero::get)
 }
+
+#[cfg(test)]
+mod tests;

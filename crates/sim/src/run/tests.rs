@@ -112,6 +112,18 @@ fn some_seeds_are_not_violated_and_count() {
     for seed in 0..8 {
         let outcome = run_seed(seed, Trim::NOTHING, false);
         assert_eq!(outcome.violation, None, "seed {seed}");
-        assert!(outcome.counts(), "seed {seed}: {:?}", outcome.tally);
+        let done = (outcome.writers, outcome.tally);
+        assert!(outcome.counts(), "seed {seed}: {done:?}");
     }
+}
+
+#[test]
+fn a_run_of_two_writers_does_not_count() {
+    let two = Trim {
+        writers: 2,
+        ..Trim::NOTHING
+    };
+    let outcome = run_seed(0, two, false);
+    assert!(outcome.writers <= 2, "{}", outcome.writers);
+    assert!(!outcome.counts());
 }

@@ -23,6 +23,16 @@ fn a_report_is_one_line_of_json() {
 }
 
 #[test]
+fn marks_that_are_not_met_are_told_and_a_failure_where_they_are_asked_for() {
+    let told = run(&["--seeds", "1", "--from", "40"]);
+    assert!(told.status.success(), "{told:?}");
+    let text = String::from_utf8(told.stdout).unwrap();
+    assert!(text.contains("marks were not met:"), "{text}");
+    let refused = run(&["--seeds", "1", "--from", "40", "--require-marks"]);
+    assert_eq!(refused.status.code(), Some(1));
+}
+
+#[test]
 fn a_seed_is_shown_with_everything_that_happens() {
     let shown = run(&["--show", "5"]);
     assert!(shown.status.success(), "{shown:?}");
