@@ -1,6 +1,7 @@
 //! The real binary within 60 % of what its budgets add up to, and with few open files, while it
-//! writes, merges and queries: under limits of the operating system, or watched, where these would
-//! count address space that the allocator has only set aside.
+//! writes, merges and queries: little of it under a limit of the operating system that counts
+//! address space too, of which the allocator sets much aside; much of it in a group of processes
+//! whose memory is bound, or watched, where no such group can be made.
 #![cfg(target_os = "linux")]
 
 use std::io::Read;
@@ -11,24 +12,59 @@ use std::time::{Duration, Instant};
 use lazybase_model::limits;
 use tokio_postgres::{Client, NoTls};
 
+use crate::group::Group;
 use crate::run::Place;
 use crate::server::{PATIENCE, Server, get};
 
-/// What all queries together may take.
-const QUERY_MEMORY: u64 = 1 << 30;
-/// What this and all budgets as shipped add up to, in KiB: the cache's is its least, which tests
-/// ask for, since a machine with more memory gives it more.
-pub(crate) const BUDGETS_KIB: u64 = (limits::SORT_MEMORY_BYTES * limits::WORKERS as u64
-    + limits::UNSORTED_MEMORY_BYTES
-    + limits::CACHE_BYTES
-    + limits::COMMIT_QUEUE_BYTES_MAX
-    + QUERY_MEMORY)
-    / 1024;
+/// The budgets of memory that a process is given, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Budgets {
+    /// Of all queries together.
+    pub(crate) query: u64,
+    pub(crate) cache: u64,
+    pub(crate) unsorted: u64,
+    /// Of each sort: as many run as there are workers.
+    pub(crate) sort: u64,
+}
+
+impl Budgets {
+    /// As shipped. Tests ask for them: a machine with more memory gives more to the cache and to
+    /// queries.
+    pub(crate) const SHIPPED: Budgets = Budgets {
+        query: limits::QUERY_MEMORY_BYTES,
+        cache: limits::CACHE_BYTES,
+        unsorted: limits::UNSORTED_MEMORY_BYTES,
+        sort: limits::SORT_MEMORY_BYTES,
+    };
+
+    /// What they add up to, with what waits for the log, which no option says.
+    const fn bytes(self) -> u64 {
+        let of_stages = self.unsorted + self.sort * limits::WORKERS as u64;
+        self.query + self.cache + of_stages + limits::COMMIT_QUEUE_BYTES_MAX
+    }
+
+    /// What the process may hold, in KiB: 60 % of what they add up to.
+    pub(crate) const fn allowed_kib(self) -> u64 {
+        self.bytes() / 1024 * 6 / 10
+    }
+
+    /// The variables that ask for them.
+    pub(crate) fn variables(self) -> [(&'static str, String); 4] {
+        [
+            ("LAZYBASE_QUERY_MEMORY", self.query),
+            ("LAZYBASE_CACHE_BYTES", self.cache),
+            ("LAZYBASE_UNSORTED_MEMORY", self.unsorted),
+            ("LAZYBASE_SORT_MEMORY", self.sort),
+        ]
+        .map(|(name, bytes)| (name, bytes.to_string()))
+    }
+}
+
 /// Open files that it gets along with, whatever it holds.
 const OPEN_FILES: u32 = 64;
 
 /// A command after these words of the shell.
-fn after(words: &str, inner: &Command) -> Command {
+pub(crate) fn after(words: &str, inner: &Command) -> Command {
     let mut outer = Command::new("sh");
     outer
         .args(["-c", &format!("{words} && exec \"$@\""), "limited"])
@@ -40,14 +76,15 @@ fn after(words: &str, inner: &Command) -> Command {
 }
 
 /// A server that is started after these words of the shell.
-pub(crate) fn start_after(place: &Place, words: &str, args: &[&str]) -> Server {
+fn start_after(place: &Place, words: &str, args: &[&str]) -> Server {
     Server::spawn(&mut after(words, &Server::command(place, args)))
 }
 
-/// Runs `lazybase sql` with these limits, and gives what it wrote.
-fn limited(place: &Place, query_memory: u64, sql: &str) -> (bool, String) {
+/// Runs `lazybase sql` with these budgets, under the limits of those that are shipped, and gives
+/// what it wrote.
+fn limited(place: &Place, budgets: Budgets, sql: &str) -> (bool, String) {
     let inner = place.command(&["sql", "--format", "csv", "-q", "-c", sql]);
-    let kib = BUDGETS_KIB * 6 / 10;
+    let kib = Budgets::SHIPPED.allowed_kib();
     let mut outer = after(
         &format!("ulimit -n {OPEN_FILES} && ulimit -d {kib}"),
         &inner,
@@ -55,8 +92,7 @@ fn limited(place: &Place, query_memory: u64, sql: &str) -> (bool, String) {
     // The stack of each thread counts, and by default there are as many as cores.
     outer
         .env("TOKIO_WORKER_THREADS", "2")
-        .env("LAZYBASE_QUERY_MEMORY", query_memory.to_string())
-        .env("LAZYBASE_CACHE_BYTES", limits::CACHE_BYTES.to_string());
+        .envs(budgets.variables());
     let output = outer.output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (
@@ -65,14 +101,14 @@ fn limited(place: &Place, query_memory: u64, sql: &str) -> (bool, String) {
     )
 }
 
-/// Runs `lazybase sql` with few open files, and gives what it wrote and the most memory of its own
-/// that it was seen to hold, in KiB.
-fn watched(place: &Place, query_memory: u64, sql: &str) -> (bool, String, u64) {
+/// Runs `lazybase sql` in a group, if there is one, with few open files and the budgets as shipped;
+/// gives what it wrote and the most memory of its own that it was seen to hold, in KiB.
+fn watched(place: &Place, group: Option<&Group>, sql: &str) -> (bool, String, u64) {
     let inner = place.command(&["sql", "--format", "csv", "-q", "-c", sql]);
-    let mut outer = after(&format!("ulimit -n {OPEN_FILES}"), &inner);
+    let words = format!("{} && ulimit -n {OPEN_FILES}", Group::enter(group));
+    let mut outer = after(&words, &inner);
     outer
-        .env("LAZYBASE_QUERY_MEMORY", query_memory.to_string())
-        .env("LAZYBASE_CACHE_BYTES", limits::CACHE_BYTES.to_string())
+        .envs(Budgets::SHIPPED.variables())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let mut child = outer.spawn().unwrap();
@@ -166,11 +202,15 @@ fn budgets_hold_at_60_percent_of_themselves() {
         load += "SETTLE TO SORTED;";
     }
     load += "SELECT count(*) FROM t0 JOIN t1 ON t0.k = t1.k JOIN t2 ON t2.k = t1.k; SETTLE;";
-    let (done, said) = limited(&place, QUERY_MEMORY, &load);
+    let (done, said) = limited(&place, Budgets::SHIPPED, &load);
     assert!(done && said.contains("120000"), "{said}");
     // A query past its memory fails, and says what sets it; the database is none the worse.
     let join = "SELECT count(*) FROM t0 JOIN t1 ON t0.v = t1.v";
-    let (done, said) = limited(&place, 2 << 20, join);
+    let little = Budgets {
+        query: 2 << 20,
+        ..Budgets::SHIPPED
+    };
+    let (done, said) = limited(&place, little, join);
     assert!(!done && said.contains("query_memory"), "{said}");
     assert_eq!(place.rows("SELECT count(*) FROM t2"), "120000\n");
     place.ok(&["verify"]);
@@ -226,15 +266,18 @@ fn budgets_hold_where_they_are_used() {
     for (sql, _) in &expected {
         script += &format!("{sql};");
     }
-    let (done, said, most_kib) = watched(&place, QUERY_MEMORY, &script);
+    let allowed_kib = Budgets::SHIPPED.allowed_kib();
+    let group = Group::with_memory(allowed_kib << 10);
+    let (done, said, most_kib) = watched(&place, group.as_ref(), &script);
     for (sql, rows) in &expected {
         assert!(done && said.contains(rows), "{sql}: {said}");
     }
-    let allowed_kib = BUDGETS_KIB * 6 / 10;
     assert!(
         (100_000..allowed_kib).contains(&most_kib),
         "{most_kib} KiB of {allowed_kib}"
     );
+    assert_eq!(group.as_ref().map_or(0, Group::ended), 0);
+    println!("{most_kib} KiB of {allowed_kib}");
 }
 
 /// A query that would spill more than there may be fails alone, in words; others go on, and so does

@@ -1,11 +1,9 @@
-//! The real server with many at work at a time: within 60 % of what its budgets add up to, with few
-//! open files and a bound on superseded files; and nobody stands still while others take all that
-//! they can.
+//! The real server with many at work at a time: within 60 % of what the budgets that it has add up
+//! to, with few open files and a bound on superseded files; and nobody stands still while others
+//! take all that they can.
 #![cfg(target_os = "linux")]
 
 use std::fmt::Write as _;
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,18 +11,24 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::{SinkExt, TryStreamExt};
-use lazybase_model::limits;
 use tokio::task::JoinHandle;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error};
 
-use crate::limits::{BUDGETS_KIB, cell, client, own_memory_kib, start_after, wait_for};
+use crate::group::Group;
+use crate::limits::{Budgets, after, cell, client, own_memory_kib, wait_for};
 use crate::prometheus::parse;
 use crate::run::Place;
 use crate::server::{PATIENCE, Server};
 
 /// How long many are at work; `LAZYBASE_LOAD_SECONDS` says otherwise.
 const SECONDS: u64 = 20;
+/// What the server is given, of which it may hold 60 %: as shipped, but so little for queries that
+/// sorts of some seconds spill.
+const BUDGETS: Budgets = Budgets {
+    query: 32 << 20,
+    ..Budgets::SHIPPED
+};
 /// 60 % of the open files with which the server lets in as many connections as it is configured to.
 const OPEN_FILES: u32 = 1024 * 6 / 10;
 /// Connections that do nothing beside those that work.
@@ -54,78 +58,11 @@ const ALONE: &str = "SET datafusion.execution.target_partitions = 1";
 const COUNTS: &str = "SELECT w, count(*), min(n), max(n), CAST(sum(n) AS BIGINT)
     FROM events GROUP BY w";
 
-/// A group of processes with a bound on its memory, until it is dropped.
-struct Group {
-    folder: PathBuf,
-}
-
-impl Group {
-    /// Below this process's own group, or one around it, where this system lets one be made.
-    fn with_memory(bytes: u64) -> Option<Group> {
-        let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
-        groups.lines().find_map(|line| {
-            let mut parts = line.splitn(3, ':').skip(1);
-            let (kind, own) = (parts.next()?, parts.next()?.trim_start_matches('/'));
-            let (root, limit) = match kind {
-                "" => ("/sys/fs/cgroup", "memory.max"),
-                "memory" => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
-                _ => return None,
-            };
-            let own = Path::new(root).join(own);
-            let mut around = own.ancestors().filter(|folder| folder.starts_with(root));
-            around.find_map(|folder| Group::below(folder, limit, bytes))
-        })
-    }
-
-    fn below(folder: &Path, limit: &str, bytes: u64) -> Option<Group> {
-        let folder = folder.join(format!("lazybase-test-{}", std::process::id()));
-        std::fs::create_dir(&folder).ok()?;
-        let group = Group { folder };
-        let limit = group.folder.join(limit);
-        // A folder that is none of a group, or of one without a bound on memory, is empty.
-        let is_one = limit.exists() && group.processes().exists();
-        (is_one && std::fs::write(limit, bytes.to_string()).is_ok()).then_some(group)
-    }
-
-    fn processes(&self) -> PathBuf {
-        self.folder.join("cgroup.procs")
-    }
-
-    /// How many processes were ended since there was no memory for them.
-    fn ended(&self) -> u64 {
-        let told = ["memory.events", "memory.oom_control"].map(|file| {
-            let text = std::fs::read_to_string(self.folder.join(file)).unwrap_or_default();
-            let mut lines = text
-                .lines()
-                .filter_map(|line| line.strip_prefix("oom_kill "));
-            lines
-                .next()
-                .map_or(0, |count| count.parse::<u64>().unwrap())
-        });
-        told.into_iter().sum()
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        // A process that has just ended is in it for a moment.
-        for _ in 0..100 {
-            if std::fs::remove_dir(&self.folder).is_ok() {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    }
-}
-
-/// A server in a group, with few open files.
-fn start_limited(place: &Place, group: Option<&Group>, args: &[&str]) -> Server {
-    let enter = match group {
-        Some(group) => format!("echo $$ > '{}'", group.processes().display()),
-        None => "true".to_owned(),
-    };
-    let words = format!("{enter} && ulimit -n {OPEN_FILES}");
-    start_after(place, &words, args)
+/// A server in a group, if there is one, with these budgets and few open files.
+fn start_limited(place: &Place, group: Option<&Group>, budgets: Budgets) -> Server {
+    let inner = Server::command(place, &[]);
+    let words = format!("{} && ulimit -n {OPEN_FILES}", Group::enter(group));
+    Server::spawn(after(&words, &inner).envs(budgets.variables()))
 }
 
 fn seconds() -> Duration {
@@ -397,19 +334,10 @@ async fn under_load(server: &Server) -> Arc<Load> {
 
 #[test]
 fn many_at_work_keep_within_60_percent_of_the_budgets() {
-    let limit_kib = BUDGETS_KIB * 6 / 10;
+    let limit_kib = BUDGETS.allowed_kib();
     let group = Group::with_memory(limit_kib << 10);
-    if group.is_none() {
-        // Around the test harness, which keeps what passing tests print.
-        let word = "SKIPPED: this system bounds the memory of no group of processes for tests: \
-                    what the server holds is watched\n";
-        std::io::stderr().write_all(word.as_bytes()).unwrap();
-    }
     let place = Place::new();
-    let cache = limits::CACHE_BYTES.to_string();
-    // Less than as shipped for queries, so that sorts of some seconds spill.
-    let given = ["--query-memory", "32 MiB", "--cache-bytes", &cache];
-    let server = start_limited(&place, group.as_ref(), &given);
+    let server = start_limited(&place, group.as_ref(), BUDGETS);
     let most_kib = Arc::new(AtomicU64::new(0));
     let load = wait_for(async {
         let watching = watch(server.id(), Arc::clone(&most_kib));
