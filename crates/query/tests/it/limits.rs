@@ -12,6 +12,7 @@ use lazybase_cluster::{Settings, SettleTo, Trouble};
 use lazybase_engine::env::memory::MemoryStore;
 use lazybase_engine::env::{Clock, Env, Store};
 use lazybase_engine::manifest::collect::files_of;
+use lazybase_engine::segment::WriteOptions;
 use lazybase_model::ErrorKind;
 use lazybase_model::limits::{DELETE_GRACE, PIN_LIFETIME, SNAPSHOT_LEFT_ALONE};
 use lazybase_query::{AnswerStream, Database, OpenOptions};
@@ -342,6 +343,66 @@ async fn a_reader_that_stands_still_stops_nobody() {
     }
     assert_eq!((seen, texts), (200_000, 200_000));
     // The pin alone kept them.
+    drop(standing);
+    let gone = |there: &BTreeSet<String>| pinned.is_disjoint(there);
+    world
+        .until("what was pinned goes", DELETE_GRACE, gone)
+        .await;
+    world.database.close().await.unwrap();
+}
+
+/// It reads for several times as long as a pin lasts, and is never idle for that long: with each
+/// row group that it comes to its pin lasts anew.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_that_reads_on_keeps_its_pin() {
+    let small_groups = WriteOptions {
+        group_bytes: 1,
+        ..WriteOptions::default()
+    };
+    let world = World::with(Settings {
+        write_options: small_groups,
+        ..World::settings()
+    })
+    .await;
+    let (pinned, mut standing) = world.with_reader().await;
+    // From here on nobody else needs what it reads.
+    world.write_anew(1).await;
+    let superseded = |_: &BTreeSet<String>| pinned.is_disjoint(&world.named());
+    world
+        .until("the base is another one", DELETE_GRACE, superseded)
+        .await;
+    let writer = world.database.session();
+    let made = "CREATE TABLE other (k INT PRIMARY KEY)";
+    writer.execute(made).await.unwrap();
+    let collected = || world.database.instance().status().files_collected;
+    let (mut seen, mut texts) = (0, 0);
+    for stretch in 1..=5 {
+        // Some row groups.
+        while seen < stretch * 20_000 {
+            let batch = standing.next().await.unwrap().unwrap();
+            seen += batch.num_rows();
+            texts += rows_of(&batch);
+        }
+        world.hurry(PIN_LIFETIME * 4 / 5);
+        // The collector looks at pins before it removes what merges of this have replaced.
+        let before = collected();
+        let insert = format!("INSERT INTO other VALUES ({stretch})");
+        writer.execute(&insert).await.unwrap();
+        world.settle().await;
+        let removes = |_: &BTreeSet<String>| collected() > before;
+        world
+            .until("something is collected", Duration::from_millis(500), removes)
+            .await;
+        let there = world.segments().await;
+        assert!(pinned.is_subset(&there), "after {stretch} stretches");
+    }
+    assert!(seen < 200_000, "it ended before its time: {seen}");
+    while let Some(batch) = standing.next().await {
+        let batch = batch.unwrap();
+        seen += batch.num_rows();
+        texts += rows_of(&batch);
+    }
+    assert_eq!((seen, texts), (200_000, 200_000));
     drop(standing);
     let gone = |there: &BTreeSet<String>| pinned.is_disjoint(there);
     world
