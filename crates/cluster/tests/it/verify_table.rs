@@ -1,13 +1,14 @@
 //! `VERIFY TABLE`: files that are whole and wrong are found where an earlier stage is kept, and
 //! made again; where none is, that is said.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use arrow::array::{AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::Int64Type;
 use futures::executor::block_on;
 use lazybase_cluster::{
-    DamageState, Instance, Outcome, SettleTo, StageCheck, StageName, TableReport,
+    DamageState, Instance, Outcome, Settings, SettleTo, StageCheck, StageName, TableReport,
 };
 use lazybase_engine::change_batch::ChangeBatch;
 use lazybase_engine::env::memory::{MemoryStore, Unsynced};
@@ -24,9 +25,26 @@ use crate::world::{World, uncached};
 
 /// Adds a thousand to the counts of a file.
 fn make_wrong(store: &MemoryStore, table: &Arc<Table>, file: &str) {
+    make_wrong_in(store, table, file, &|_| true);
+}
+
+/// The same in these of its extents.
+fn make_wrong_in(
+    store: &MemoryStore,
+    table: &Arc<Table>,
+    file: &str,
+    extents: &dyn Fn(usize) -> bool,
+) {
     let mut columns = table.columns.iter();
     let count = columns.position(|column| column.name == "count").unwrap();
-    rewrite(store, table, file, &|rows| wrong(rows, count));
+    let next = Cell::new(0);
+    rewrite(store, table, file, &|rows| {
+        let extent = next.replace(next.get() + 1);
+        match extents(extent) {
+            true => wrong(rows, count),
+            false => rows.clone(),
+        }
+    });
 }
 
 /// Changes the rows of a file, extent by extent, and gives it a name and checksums of its own: what
@@ -164,6 +182,55 @@ fn a_file_that_is_whole_and_wrong_is_found_and_made_again() {
         assert_eq!(rows, model.rows(), "{context}");
         block_on(instance.close()).unwrap();
     }
+}
+
+/// A sample looks at some stretches of the keys alone: what is wrong is found once it lies in them.
+#[test]
+fn samples_find_a_wrong_stretch_once_they_draw_it() {
+    let store = MemoryStore::without_history();
+    // Its rows are one run, of a dozen extents.
+    let settings = Settings {
+        sort_memory: 16 << 20,
+        ..keeping()
+    };
+    let instance = open(Arc::new(store.clone()), settings.clone()).unwrap();
+    let table = create(&instance, "t");
+    pause(&instance, &[StageName::Merge, StageName::Authority]);
+    let rows = (0..10_000).map(|id| (id, Some(id), Some(format!("{id:0>60}"))));
+    let changes: Vec<Change> = rows.map(Change::Upsert).collect();
+    let mut model = Model::default();
+    commit(&instance, &[(&table, &changes)]).unwrap();
+    model.apply(&changes);
+    block_on(instance.settle(None, SettleTo::Sorted, &|_| {})).unwrap();
+    let files = files_of(&instance, &table, RunKind::Sorted);
+    block_on(instance.close()).unwrap();
+    let [file] = &files[..] else {
+        panic!("{files:?}");
+    };
+    make_wrong_in(&store, &table, file, &|extent| extent == 3);
+    let instance = open(Arc::new(store.clone()), settings).unwrap();
+    pause(&instance, &[StageName::Merge, StageName::Authority]);
+    let mut fewest = u64::MAX;
+    // That all of them miss it has a chance of one in many millions.
+    let found = (0..100).find_map(|_| {
+        let report = verify(&instance, 0.2);
+        let sorted = report.checks.iter().filter(|check| check.stage == "sorted");
+        fewest = sorted.fold(fewest, |fewest, check| fewest.min(check.rows));
+        (report.differing().count() > 0).then_some(report)
+    });
+    let report = found.expect("no sample found it");
+    assert!(fewest < 10_000, "{fewest} of 10,000 rows");
+    let mut differing = report.differing();
+    let of_run = differing.find(|check| check.stage == "sorted");
+    let Some(Outcome::Differs { told, healed, .. }) = of_run.map(|check| &check.outcome) else {
+        panic!("{report:?}");
+    };
+    assert!(*healed && told[0].contains("count="), "{report:?}");
+    let report = verify(&instance, 1.0);
+    assert_eq!(report.differing().count(), 0, "{report:?}");
+    let rows = scan(&fresh(&instance, Freshness::ZERO), &table).unwrap();
+    assert_eq!(rows, model.rows());
+    block_on(instance.close()).unwrap();
 }
 
 /// One VERIFY TABLE finds the difference, and leaves nothing that a second one would find.
