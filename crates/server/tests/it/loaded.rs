@@ -1,9 +1,11 @@
 //! The real server with many at work at a time: within 60 % of what the budgets that it has add up
-//! to, with few open files and a bound on superseded files; and nobody stands still while others
-//! take all that they can.
+//! to, with few open files and with bounds on what its disk is taken by; and nobody stands still
+//! while others take all that they can.
 #![cfg(target_os = "linux")]
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,9 +19,9 @@ use tokio_postgres::{Client, Error};
 
 use crate::group::Group;
 use crate::limits::{Budgets, after, cell, client, own_memory_kib, wait_for};
-use crate::prometheus::parse;
+use crate::prometheus::{Family, parse};
 use crate::run::Place;
-use crate::server::{PATIENCE, Server};
+use crate::server::{PATIENCE, Server, get};
 
 /// How long many are at work; `LAZYBASE_LOAD_SECONDS` says otherwise.
 const SECONDS: u64 = 20;
@@ -29,6 +31,8 @@ const BUDGETS: Budgets = Budgets {
     query: 32 << 20,
     ..Budgets::SHIPPED
 };
+/// The temporary files that its queries may have: some sorts' of all rows at a time.
+const SPILL: u64 = 256 << 20;
 /// 60 % of the open files with which the server lets in as many connections as it is configured to.
 const OPEN_FILES: u32 = 1024 * 6 / 10;
 /// Connections that do nothing beside those that work.
@@ -62,7 +66,10 @@ const COUNTS: &str = "SELECT w, count(*), min(n), max(n), CAST(sum(n) AS BIGINT)
 fn start_limited(place: &Place, group: Option<&Group>, budgets: Budgets) -> Server {
     let inner = Server::command(place, &[]);
     let words = format!("{} && ulimit -n {OPEN_FILES}", Group::enter(group));
-    Server::spawn(after(&words, &inner).envs(budgets.variables()))
+    let mut limited = after(&words, &inner);
+    limited.envs(budgets.variables());
+    limited.env("LAZYBASE_QUERY_SPILL_BYTES", SPILL.to_string());
+    Server::spawn(&mut limited)
 }
 
 fn seconds() -> Duration {
@@ -339,6 +346,7 @@ fn many_at_work_keep_within_60_percent_of_the_budgets() {
     let place = Place::new();
     let server = start_limited(&place, group.as_ref(), BUDGETS);
     let most_kib = Arc::new(AtomicU64::new(0));
+    let disk = DiskWatch::begin(&server, &place);
     let load = wait_for(async {
         let watching = watch(server.id(), Arc::clone(&most_kib));
         let watching = tokio::spawn(watching);
@@ -346,6 +354,7 @@ fn many_at_work_keep_within_60_percent_of_the_budgets() {
         watching.abort();
         load
     });
+    let disk = disk.end();
     let said = server.stop().join("\n");
     for broken in ["Too many open files", "panicked"] {
         assert!(!said.contains(broken), "{said}");
@@ -356,22 +365,114 @@ fn many_at_work_keep_within_60_percent_of_the_budgets() {
         "{most_kib} KiB of {limit_kib}"
     );
     assert_eq!(group.as_ref().map_or(0, Group::ended), 0);
-    println!("{most_kib} KiB of {limit_kib}: {load:?}");
+    println!("{most_kib} KiB of {limit_kib}, {disk:?}: {load:?}");
+    // Something was spilt, and no more than may be.
+    assert!((1.0..=SPILL as f64).contains(&disk.spilt), "{disk:?}");
     place.ok(&["verify"]);
 }
 
 /// A figure of the server's: the sum of its series that have this label.
 fn figure(server: &Server, name: &str, label: Option<(&str, &str)>) -> f64 {
-    let (status, text) = server.get("/metrics");
-    assert_eq!(status, 200, "{text}");
-    let families = parse(&text);
-    let family = families.get(name);
-    let samples = family.into_iter().flat_map(|family| &family.samples);
-    let has = |labels: &std::collections::BTreeMap<String, String>| {
-        label.is_none_or(|(label, value)| labels.get(label).is_some_and(|found| found == value))
-    };
-    let samples = samples.filter(|sample| has(&sample.labels));
-    samples.map(|sample| sample.value).sum()
+    Figures::of(&server.http).sum(name, label)
+}
+
+/// All figures of a server at one moment.
+struct Figures(BTreeMap<String, Family>);
+
+impl Figures {
+    fn of(http: &str) -> Figures {
+        let (status, text) = get(http, "/metrics");
+        assert_eq!(status, 200, "{text}");
+        Figures(parse(&text))
+    }
+
+    /// One of them: the sum of its series that have this label.
+    fn sum(&self, name: &str, label: Option<(&str, &str)>) -> f64 {
+        let family = self.0.get(name);
+        let samples = family.into_iter().flat_map(|family| &family.samples);
+        let has = |labels: &BTreeMap<String, String>| {
+            label.is_none_or(|(label, value)| labels.get(label).is_some_and(|found| found == value))
+        };
+        let samples = samples.filter(|sample| has(&sample.labels));
+        samples.map(|sample| sample.value).sum()
+    }
+}
+
+/// The most that a server was seen to have on its disk, in bytes.
+#[derive(Debug, Clone, Copy, Default)]
+struct Most {
+    superseded: f64,
+    log: f64,
+    /// Segments beside those of the tables' current runs.
+    other_segments: f64,
+    /// Temporary files of queries.
+    spilt: f64,
+}
+
+impl Most {
+    fn look(&mut self, figures: &Figures, spill: &Path) {
+        let disk = |kind| figures.sum("lazybase_disk_bytes", Some(("kind", kind)));
+        let superseded = figures.sum("lazybase_superseded_bytes", None);
+        let of_tables = figures.sum("lazybase_table_bytes", None);
+        self.superseded = self.superseded.max(superseded);
+        self.log = self.log.max(disk("log"));
+        self.other_segments = self.other_segments.max(disk("segments") - of_tables);
+        self.spilt = self.spilt.max(bytes_below(spill) as f64);
+    }
+}
+
+/// The bytes of the files below a folder that are there when they are looked at.
+fn bytes_below(folder: &Path) -> u64 {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let bytes = entries.map(|entry| match entry.metadata() {
+        Ok(about) if about.is_dir() => bytes_below(&entry.path()),
+        Ok(about) => about.len(),
+        Err(_) => 0,
+    });
+    bytes.sum()
+}
+
+/// Looks at what a server has on its disk again and again, until it is ended.
+struct DiskWatch {
+    over: Arc<AtomicBool>,
+    /// What was written to the log so far, in bytes.
+    logged: Arc<AtomicU64>,
+    looks: std::thread::JoinHandle<Most>,
+}
+
+impl DiskWatch {
+    fn begin(server: &Server, place: &Place) -> DiskWatch {
+        let over: Arc<AtomicBool> = Arc::default();
+        let logged: Arc<AtomicU64> = Arc::default();
+        let (is_over, tells) = (Arc::clone(&over), Arc::clone(&logged));
+        let (http, spill) = (server.http.clone(), place.path("db").join("tmp"));
+        let look = move || {
+            let mut most = Most::default();
+            while !is_over.load(Ordering::SeqCst) {
+                let figures = Figures::of(&http);
+                most.look(&figures, &spill);
+                let logged = figures.sum("lazybase_ingest_log_bytes_total", None);
+                tells.store(logged as u64, Ordering::SeqCst);
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            most
+        };
+        DiskWatch {
+            over,
+            logged,
+            looks: std::thread::spawn(look),
+        }
+    }
+
+    fn logged(&self) -> u64 {
+        self.logged.load(Ordering::SeqCst)
+    }
+
+    /// What it has seen. The server must still be there.
+    fn end(self) -> Most {
+        self.over.store(true, Ordering::SeqCst);
+        self.looks.join().unwrap()
+    }
 }
 
 /// How far everything has come: each figure only rises.
@@ -503,15 +604,114 @@ fn each_gets_on_while_others_take_all_that_they_can() {
     server.stop();
 }
 
-/// Each number is written anew. They look drawn, so that no codec makes them small.
-async fn write_anew(client: &Client, round: i64) {
-    let sql = format!(
-        "INSERT INTO t SELECT x, {round}, (x * x * 7919 + x * {round} * 104729) % 998244353,
+/// A table all of which is written anew.
+fn table_of_rounds(name: &str) -> String {
+    format!("CREATE TABLE {name} (k BIGINT PRIMARY KEY, round INT, a BIGINT, b BIGINT)")
+}
+
+/// Each number of it is written anew. They look drawn, so that no codec makes them small.
+fn anew(table: &str, round: u64) -> String {
+    format!(
+        "INSERT INTO {table} SELECT x, {round}, (x * x * 7919 + x * {round} * 104729) % 998244353,
              (x * x * 104729 + x * {round} * 7919) % 998244353
              FROM generate_series(1, 40000) AS s (x)"
-    );
-    client.batch_execute(&sql).await.unwrap();
+    )
+}
+
+async fn write_anew(client: &Client, round: u64) {
+    client.batch_execute(&anew("t", round)).await.unwrap();
     client.batch_execute("SETTLE").await.unwrap();
+}
+
+/// Writes a table anew, round after round.
+async fn write_rounds(client: Client, load: Arc<Load>, writer: usize) {
+    let table = format!("t{writer}");
+    let mut round = load.acknowledged()[writer];
+    while !load.is_over() {
+        round += 1;
+        client.batch_execute(&anew(&table, round)).await.unwrap();
+        load.acknowledged[writer].store(round, Ordering::SeqCst);
+    }
+}
+
+/// All rows of a table are of one round, and that is no older than what was acknowledged.
+async fn read_rounds(client: Client, load: Arc<Load>, tables: usize) {
+    let mut writers = (0..tables).cycle();
+    while !load.is_over() {
+        let writer = writers.next().unwrap();
+        let acknowledged = load.acknowledged()[writer];
+        let sql = format!("SELECT count(*), min(round), max(round) FROM t{writer}");
+        let row = client.query_one(&sql, &[]).await.unwrap();
+        let (least, greatest) = (row.get::<_, i32>(1), row.get::<_, i32>(2));
+        assert_eq!((row.get::<_, i64>(0), least), (40_000, greatest));
+        assert!(u64::try_from(least).unwrap() >= acknowledged);
+        load.scans.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// More is superseded than may be kept, and more is written than may be unsorted, all the time.
+/// What was given up since the last look at files is still there: so much again, of segments twice
+/// that, for they stay for some seconds more.
+#[test]
+fn disk_keeps_within_its_bounds_while_all_is_written_anew() {
+    const SUPERSEDED: u64 = 32 << 20;
+    const UNSORTED: u64 = 4 << 20;
+    const TABLES: usize = 3;
+    let place = Place::new();
+    let (superseded, unsorted) = (SUPERSEDED.to_string(), UNSORTED.to_string());
+    let given = [
+        "--retention",
+        "1 h",
+        "--superseded-bytes-max",
+        &superseded,
+        "--unsorted-bytes-max",
+        &unsorted,
+        "--seal-bytes",
+        "1 MiB",
+    ];
+    let server = Server::start(&place, &given);
+    let disk = wait_for(async {
+        let own = client(&server).await;
+        let load = Arc::new(Load::default());
+        let mut tasks: Vec<JoinHandle<()>> = Vec::new();
+        for table in 0..TABLES {
+            let name = format!("t{table}");
+            own.batch_execute(&table_of_rounds(&name)).await.unwrap();
+            own.batch_execute(&anew(&name, 1)).await.unwrap();
+            load.acknowledged[table].store(1, Ordering::SeqCst);
+        }
+        for table in 0..TABLES {
+            let writing = write_rounds(client(&server).await, Arc::clone(&load), table);
+            tasks.push(tokio::spawn(writing));
+        }
+        let reading = read_rounds(client(&server).await, Arc::clone(&load), TABLES);
+        tasks.push(tokio::spawn(reading));
+        let watch = DiskWatch::begin(&server, &place);
+        let begun = Instant::now();
+        // Several times as much as there may be.
+        while begun.elapsed() < seconds() || watch.logged() < 3 * (SUPERSEDED + UNSORTED) {
+            let is_broken = tasks.iter().any(JoinHandle::is_finished);
+            if is_broken || begun.elapsed() > seconds() + 5 * PATIENCE {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        let logged = watch.logged();
+        let disk = watch.end();
+        let kept = figure(&server, "lazybase_retention_seconds", None);
+        end(&load, tasks).await;
+        println!("{disk:?} of {logged} bytes in the log, {kept} s are kept: {load:?}");
+        assert!(logged >= 3 * (SUPERSEDED + UNSORTED), "{logged}");
+        assert!(kept < 3_600.0, "{kept}");
+        assert!(load.scans.load(Ordering::SeqCst) > 0);
+        disk
+    });
+    let times = |count: u64, bytes: u64| (count * bytes) as f64;
+    assert!(disk.superseded <= times(2, SUPERSEDED), "{disk:?}");
+    assert!(disk.log <= times(2, SUPERSEDED + UNSORTED), "{disk:?}");
+    assert!(disk.other_segments <= times(3, SUPERSEDED), "{disk:?}");
+    server.stop();
+    place.ok(&["verify"]);
 }
 
 /// Everything is written anew again and again, with a past of an hour and a reader that holds on to
@@ -524,8 +724,7 @@ fn superseded_files_keep_within_their_bound() {
     let server = Server::start(&place, &given);
     wait_for(async {
         let (writer, reader) = (client(&server).await, client(&server).await);
-        let table = "CREATE TABLE t (k BIGINT PRIMARY KEY, round INT, a BIGINT, b BIGINT)";
-        writer.batch_execute(table).await.unwrap();
+        writer.batch_execute(&table_of_rounds("t")).await.unwrap();
         let mut round = 1;
         write_anew(&writer, round).await;
         reader.batch_execute("BEGIN READ ONLY").await.unwrap();
