@@ -80,8 +80,9 @@ pub const HEAVY_WAITING: usize = 200;
 
 /// How long horizons stay readable (setting `retention`).
 pub const RETENTION: Duration = Duration::from_secs(600);
-/// The uncompressed bytes of sorted SCUs whose log is kept, within the retention, to sort them
-/// again if a file is damaged.
+/// The uncompressed bytes of the newest SCUs whose log is kept, within the retention, to sort them
+/// again if a file is damaged that only the past needs. What is not merged keeps its log, whatever
+/// that takes of the bytes for superseded files.
 pub const LOG_KEPT_BYTES_MAX: u64 = 256 << 20;
 /// What superseded files may take: those that the retention and snapshots keep (setting
 /// `superseded_bytes_max`).

@@ -17,6 +17,7 @@
 //!
 //! Pure; the store's listing is a parameter.
 
+use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,10 +27,10 @@ use lazybase_model::{Error, ErrorKind, ScuNumber, TableId, ViewId};
 
 use super::edit::{Edit, RetiredRun};
 use super::graph::Edge;
-use super::state::{Manifest, RangeState, Run, RunId};
+use super::state::{Manifest, RangeState, Run, RunId, RunKind};
 use crate::env::planted::{Planted, is_planted};
 use crate::read::damaged::DamagedFiles;
-use crate::read::paths::ReadIndex;
+use crate::read::paths::{ReadIndex, segments_in};
 use crate::read::views::needed_runs;
 
 /// What must have been read back in full and checked before its inputs may go.
@@ -135,7 +136,8 @@ pub(super) fn retirable_runs(
 }
 
 /// Logs of sorted SCUs: kept, as earlier representations are, for the retention, so that a damaged
-/// run can be sorted again; but no more of them than a bound.
+/// run can be sorted again. Of those whose runs merges have replaced, which only the past needs, no
+/// more than a bound.
 pub(super) fn retirable_logs(
     manifest: &Manifest,
     before_micros: i64,
@@ -149,6 +151,7 @@ pub(super) fn retirable_logs(
     // Somebody may restore the log: then what was lost can still be sorted.
     let lost: BTreeSet<ScuNumber> = manifest.lost_runs().map(|(scu, _)| scu).collect();
     let sorted = manifest.sorted_through.min(verified.sorted_through);
+    let unmerged = LazyCell::new(|| unmerged_scus(manifest));
     let mut kept_bytes = 0;
     let mut retirable = Vec::new();
     for (scu, entry) in manifest.scus.range(..=sorted).rev() {
@@ -160,13 +163,28 @@ pub(super) fn retirable_logs(
         // One that the disk refuses to read may be read later.
         let is_useless = |error: &Error| error.kind() == ErrorKind::Corrupt;
         let useless = files.any(|file| verified.damaged.get(file).is_some_and(is_useless));
-        let spare = old || kept_bytes > LOG_KEPT_BYTES_MAX;
+        let spare = old || (kept_bytes > LOG_KEPT_BYTES_MAX && !unmerged.contains(scu));
         if !lost.contains(scu) && (useless || (spare && !needed.contains(scu))) {
             retirable.push(*scu);
         }
     }
     retirable.reverse();
     retirable
+}
+
+/// The SCUs of which the newest answers of some range need rows of a sorted run: nothing but the
+/// log holds the same rows.
+fn unmerged_scus(manifest: &Manifest) -> BTreeSet<ScuNumber> {
+    let mut unmerged = BTreeSet::new();
+    for (_, range) in manifest.primary_ranges() {
+        let current = range.runs.iter().filter(|entry| entry.is_current());
+        for run in current.filter_map(|entry| manifest.runs.get(&entry.id)) {
+            if run.kind == RunKind::Sorted && !segments_in(run, &range.range).is_empty() {
+                unmerged.insert(run.span.first);
+            }
+        }
+    }
+    unmerged
 }
 
 /// The oldest boundary that an answer may still be asked for: the newest one that was complete

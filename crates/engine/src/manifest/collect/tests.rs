@@ -99,6 +99,55 @@ fn inputs_stay_until_their_outputs_are_checked() {
     assert_eq!(times_before, 6);
 }
 
+/// One table with four sorted SCUs, each as large as all logs that are kept of what is merged, and
+/// two ranges that meet at `at`.
+fn large_story(at: u8) -> (Story, ViewId) {
+    let mut story = Story::new();
+    let view = story.create_table("t");
+    for _ in 0..4 {
+        let mut edit = story.seal_edit();
+        if let Edit::Seal { entry, .. } = &mut edit {
+            entry.raw_bytes = LOG_KEPT_BYTES_MAX;
+        }
+        story.apply(edit);
+        story.sort(&[view], 1);
+    }
+    let at = key(at);
+    story.apply(Edit::SplitRange {
+        view,
+        low: None,
+        at,
+    });
+    (story, view)
+}
+
+#[test]
+fn a_log_stays_until_what_was_sorted_of_it_is_merged() {
+    let logs = |story: &Story, retention: u64| {
+        let retention = Duration::from_secs(retention);
+        let edit = retirable(&story.manifest, story.now_micros, retention, all_verified());
+        retired(edit).1
+    };
+    let (mut story, view) = large_story(9);
+    assert!(logs(&story, 1_000).is_empty());
+    // The right range still needs all of them.
+    story.merge(view, 0, 0, 5);
+    assert!(logs(&story, 1_000).is_empty());
+    story.merge(view, 1, 1, 3);
+    assert_eq!(logs(&story, 1_000), [1, 2]);
+    // The newest one is as large as may be kept.
+    story.merge(view, 1, 0, 4);
+    assert_eq!(logs(&story, 1_000), [1, 2, 3]);
+    // There are no rows in the right range.
+    let (mut story, view) = large_story(201);
+    assert!(logs(&story, 1_000).is_empty());
+    story.merge(view, 0, 0, 5);
+    assert_eq!(logs(&story, 1_000), [1, 2, 3]);
+    // None outlives the retention, or what superseded files leave of it.
+    let (story, _) = large_story(9);
+    assert_eq!(logs(&story, 0), [1, 2, 3, 4]);
+}
+
 #[test]
 fn a_damaged_log_is_of_no_use_and_one_that_is_only_refused_may_be() {
     let (story, _) = story();
