@@ -1,13 +1,16 @@
 //! What files of the manifest said that are set aside: definitions, and rows that nothing leads to
 //! without them, as far as files can be read. Of the damaged one itself others tell, or nothing.
 //!
-//! Reads the files before they are moved, and what is left at the end; writes nothing.
+//! Reads the files before they are moved, the log for batches that came with DDL, and what is left
+//! at the end; writes nothing.
 
 use std::collections::BTreeMap;
 
 use lazybase_engine::env::Store;
 use lazybase_engine::manifest::file::{Content, decode};
 use lazybase_engine::manifest::{Ddl, Edit, Manifest};
+use lazybase_engine::stages::ingest::{NumberedBatch, numbered_batches};
+use lazybase_model::partition::PartitionChange;
 use lazybase_model::{ScuNumber, Span, TableId, TableName, ViewId};
 
 use super::Damage;
@@ -22,6 +25,8 @@ pub(super) struct GivenUp {
     file: Option<String>,
     /// Tables from this id on began in files that were set aside.
     next_table: u32,
+    /// SCUs up to here were sealed before the edit that is looked at.
+    sealed_through: ScuNumber,
     names: BTreeMap<TableId, TableName>,
     tables: BTreeMap<ViewId, TableId>,
     definitions: Vec<Damage>,
@@ -29,6 +34,8 @@ pub(super) struct GivenUp {
     sealed: Rows,
     /// What was left of them once sorted: one change a key.
     sorted: Rows,
+    /// Of batches that came with DDL: without it they count for nothing.
+    with_ddl: Rows,
 }
 
 impl GivenUp {
@@ -42,22 +49,41 @@ impl GivenUp {
     ) {
         self.file = Some(damaged.to_owned());
         self.next_table = manifest.next_table;
+        self.sealed_through = manifest.sealed_through;
         for state in manifest.tables.values() {
             let table = &state.table;
             self.names.insert(table.id, table.name.clone());
             self.tables.insert(table.primary.id, table.id);
         }
+        // Where the log can't be listed, the edits alone tell.
+        let batches = numbered_batches(store).await.unwrap_or_default();
         for file in files.iter().rev() {
             if let Some(edit) = read_edit(store, file).await {
-                self.take(file, &edit);
+                self.take(file, &edit, &batches);
             }
         }
     }
 
-    fn take(&mut self, file: &str, edit: &Edit) {
+    fn take(&mut self, file: &str, edit: &Edit, batches: &BTreeMap<u64, NumberedBatch>) {
         match edit {
-            Edit::Transaction { ddl, .. } => ddl.iter().for_each(|ddl| self.take_ddl(file, ddl)),
+            Edit::Transaction {
+                ddl,
+                batch,
+                own_scu,
+                ..
+            } => {
+                ddl.iter().for_each(|ddl| self.take_ddl(file, ddl));
+                if *own_scu {
+                    self.sealed_through = self.sealed_through.next();
+                }
+                if let Some(batch) = batch.and_then(|number| batches.get(&number)) {
+                    let rows = batch.rows.iter();
+                    let rows = rows.map(|(table, rows)| ((batch.scu, *table), *rows));
+                    self.with_ddl.extend(rows);
+                }
+            }
             Edit::Seal { entry, .. } => {
+                self.sealed_through = entry.scu;
                 let rows = entry.tables.iter();
                 let rows = rows.map(|(table, rows)| ((entry.scu, *table), *rows));
                 self.sealed.extend(rows);
@@ -75,6 +101,7 @@ impl GivenUp {
     }
 
     fn take_ddl(&mut self, file: &str, ddl: &Ddl) {
+        let mut ends_rows = false;
         let (name, what) = match ddl {
             Ddl::Create { table } => {
                 self.names.insert(table.id, table.name.clone());
@@ -84,13 +111,22 @@ impl GivenUp {
             Ddl::Alter { table, .. } => (Some(self.name(table.id)), "changed its definition"),
             Ddl::Drop { table } => {
                 self.forget(*table);
+                ends_rows = true;
                 (Some(self.name(*table)), "dropped the table")
             }
             Ddl::Truncate { table } => {
                 self.forget(*table);
+                ends_rows = true;
                 (Some(self.name(*table)), "emptied the table")
             }
-            Ddl::Partition { table, .. } => (Some(self.name(*table)), "changed its partitions"),
+            Ddl::Partition { table, change, .. } => {
+                ends_rows = matches!(change, PartitionChange::Drop(_));
+                let what = match ends_rows {
+                    true => "dropped a partition of it",
+                    false => "added a partition to it",
+                };
+                (Some(self.name(*table)), what)
+            }
             Ddl::CreateView { view } => (Some(view.name.clone()), "made the view"),
             Ddl::CreatePlainView { view } => (Some(view.name.clone()), "made the view"),
             Ddl::AlterPlainView { view, .. } => (Some(view.name.clone()), "changed the view"),
@@ -101,13 +137,19 @@ impl GivenUp {
             }
             Ddl::AlterSequence { .. } => (None, "changed a sequence"),
         };
+        // Rows of these SCUs ended then.
+        let ended = Span::base(self.sealed_through);
+        let scus = Some(ended).filter(|span| ends_rows && !span.is_empty());
         self.definitions.push(Damage {
             file: file.to_owned(),
             table: name,
-            scus: None,
+            scus,
             keys: None,
             current: true,
-            what: format!("{file}, which {what}"),
+            what: match scus {
+                Some(_) => format!("{file}, which {what}, with its rows of these SCUs"),
+                None => format!("{file}, which {what}"),
+            },
         });
     }
 
@@ -115,6 +157,7 @@ impl GivenUp {
     fn forget(&mut self, table: TableId) {
         self.sealed.retain(|(_, of), _| *of != table);
         self.sorted.retain(|(_, of), _| *of != table);
+        self.with_ddl.retain(|(_, of), _| *of != table);
     }
 
     /// The name of a table, if it was there or a file that was set aside tells it.
@@ -181,6 +224,12 @@ impl GivenUp {
         }
         for (at, rows) in held.iter().filter(|((_, table), _)| is_gone(table)) {
             lost.entry((at.1, at.0)).or_insert(*rows);
+        }
+        // What the log holds beside them counts, or is told above.
+        for (at, rows) in &self.with_ddl {
+            if !self.sealed.contains_key(at) {
+                *lost.entry((at.1, at.0)).or_default() += rows;
+            }
         }
         // Where the seal itself can't be read; what the manifest has sealed is looked at as ever.
         let is_sealed = |scu: ScuNumber| scu <= manifest.sealed_through;

@@ -19,7 +19,9 @@ use lazybase_engine::schema::Alteration;
 use lazybase_model::{ErrorKind, Freshness, ScuNumber, Span, Table};
 
 use crate::damage::{files, killed_while_it_closed};
-use crate::harness::{Row, at, commit, create, fresh, keeping, open, pause, scan, settings};
+use crate::harness::{
+    Change, Row, at, commit, commit_with, create, fresh, keeping, open, pause, scan, settings, spec,
+};
 use crate::heal::{batch, create_view};
 use crate::model::Model;
 
@@ -451,6 +453,76 @@ fn a_batch_under_a_definition_that_was_set_aside_is_given_up() {
     let rows = scan(&fresh(&opened, Freshness::ZERO), &other).unwrap();
     assert_eq!(rows, model.rows());
     block_on(opened.settle(None, SettleTo::Authority, &|_| {})).unwrap();
+    crate::harness::close_whole(&opened);
+}
+
+/// Tables are there again with the rows that they had been rid of: which these are is said.
+#[test]
+fn a_drop_and_an_emptying_are_named_with_the_scus_whose_rows_they_ended() {
+    let store = MemoryStore::new();
+    let instance = open(Arc::new(store.clone()), keeping()).unwrap();
+    let (t, u) = (create(&instance, "t"), create(&instance, "u"));
+    let mut model = Model::default();
+    let mut ended = BTreeSet::new();
+    for round in 0..2 {
+        commit(&instance, &[(&t, &batch(round)), (&u, &batch(round))]).unwrap();
+        model.apply(&batch(round));
+        ended.insert(block_on(instance.seal()).unwrap());
+    }
+    create(&instance, "w");
+    let edit = edit_with(&store, "\"name\":\"w\"");
+    block_on(instance.truncate_table("t")).unwrap();
+    block_on(instance.drop_table("u", false)).unwrap();
+    let image = killed(&store);
+    block_on(instance.close()).unwrap();
+    flip_edit(&image, &edit);
+    let aside = block_on(set_aside(&env(&image))).unwrap();
+    let opened = open(Arc::new(image), keeping()).unwrap();
+    for (name, done) in [("t", "emptied the table"), ("u", "dropped the table")] {
+        assert_eq!(lost_scus(&aside.lost, &[name]), ended, "{aside:?}");
+        let told = |damage: &Damage| {
+            damage.table.as_deref() == Some(name) && damage.what.contains(done)
+        };
+        assert!(aside.lost.iter().any(told), "{aside:?}");
+        let table = opened.table(name).unwrap();
+        let rows = scan(&fresh(&opened, Freshness::ZERO), &table).unwrap();
+        assert_eq!(rows, model.rows(), "{name}");
+    }
+    crate::harness::close_whole(&opened);
+}
+
+/// Rows that came with DDL stand in the log alone until they are sealed, and count for nothing
+/// without it.
+#[test]
+fn rows_that_came_with_ddl_are_named_where_it_is_set_aside() {
+    let store = MemoryStore::new();
+    let instance = open(Arc::new(store.clone()), keeping()).unwrap();
+    let t = create(&instance, "t");
+    let mut model = Model::default();
+    commit(&instance, &[(&t, &batch(0))]).unwrap();
+    model.apply(&batch(0));
+    create(&instance, "w");
+    let edit = edit_with(&store, "\"name\":\"w\"");
+    let made = instance.define_table(&spec("made", &["id"])).unwrap();
+    let ddl = Ddl::Create {
+        table: made.as_ref().clone(),
+    };
+    let parts: [(&Arc<Table>, &[Change]); 2] = [(&made, &batch(1)), (&t, &batch(2))];
+    let done = commit_with(&instance, vec![ddl], &parts).unwrap().unwrap();
+    let image = killed(&store);
+    block_on(instance.close()).unwrap();
+    flip_edit(&image, &edit);
+    let aside = block_on(set_aside(&env(&image))).unwrap();
+    for name in ["made", "t"] {
+        let lost = lost_scus(&aside.lost, &[name]);
+        assert_eq!(lost, BTreeSet::from([done.token.horizon.scu]), "{aside:?}");
+    }
+    let rows = |damage: &Damage| damage.what.ends_with(": 40");
+    assert_eq!(aside.lost.iter().filter(|lost| rows(lost)).count(), 2);
+    let opened = open(Arc::new(image), keeping()).unwrap();
+    assert!(opened.table("made").is_err());
+    let rows = scan(&fresh(&opened, Freshness::ZERO), &t).unwrap();
+    assert_eq!(rows, model.rows());
     crate::harness::close_whole(&opened);
 }
 

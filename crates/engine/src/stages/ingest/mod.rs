@@ -78,7 +78,8 @@ pub use frame::FramePlace;
 pub(crate) use fuzz::{log_of_payloads, read_payload};
 pub use prepared::Prepared;
 pub use recover::{
-    KeptFrames, Recovered, examine, keep_whole_frames, newest_table, open_sealed, recover,
+    KeptFrames, NumberedBatch, Recovered, examine, keep_whole_frames, newest_table,
+    numbered_batches, open_sealed, recover,
 };
 pub use waiting::WaitingWriter;
 pub use writer::{Acknowledgement, BatchNumber, BatchWriter};

@@ -49,7 +49,7 @@ use crate::manifest::file::FileKind;
 use crate::manifest::state::{Manifest, ProducerMark, ScuEntry};
 use scan::{FileScan, scan_file};
 
-pub use keep::{KeptFrames, keep_whole_frames, newest_table};
+pub use keep::{KeptFrames, NumberedBatch, keep_whole_frames, newest_table, numbered_batches};
 
 /// What recovery found.
 #[derive(Debug)]

@@ -118,7 +118,48 @@ impl KeptFrames {
 /// # Errors
 /// The store's, where it can't list the log.
 pub async fn newest_table(store: &dyn Store) -> Result<Option<TableId>> {
-    let mut newest = None;
+    let mut newest: Option<TableId> = None;
+    each_commit(store, |_, commit| {
+        newest = newest.max(commit.parts.iter().map(|part| part.table).max());
+    })
+    .await?;
+    Ok(newest)
+}
+
+/// A batch that came with DDL, as its commit frame tells of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NumberedBatch {
+    /// The SCU that it stands in.
+    pub scu: ScuNumber,
+    /// Its stored rows by the table that they are of.
+    pub rows: BTreeMap<TableId, u64>,
+}
+
+/// The batches of the log that came with DDL, by the numbers that their commit frames carry,
+/// whether they count or not, as far as files can be read.
+///
+/// # Errors
+/// The store's, where it can't list the log.
+pub async fn numbered_batches(store: &dyn Store) -> Result<BTreeMap<u64, NumberedBatch>> {
+    let mut batches = BTreeMap::new();
+    each_commit(store, |frame, commit| {
+        let Some(number) = commit.ddl_batch else {
+            return;
+        };
+        let mut rows = BTreeMap::new();
+        for part in &commit.parts {
+            *rows.entry(part.table).or_default() += part.rows;
+        }
+        // Where a file was begun again with a copy of a batch, both frames say the same.
+        let scu = frame.scu;
+        batches.insert(number, NumberedBatch { scu, rows });
+    })
+    .await?;
+    Ok(batches)
+}
+
+/// Shows each commit frame of the log that is whole, whether it counts or not.
+async fn each_commit(store: &dyn Store, mut show: impl FnMut(&FrameHeader, &Commit)) -> Result<()> {
     for (file, length) in store.list(LOG_FOLDER).await? {
         let Some(number) = log_number(&file).filter(|_| length >= FILE_HEADER_BYTES) else {
             continue;
@@ -128,18 +169,18 @@ pub async fn newest_table(store: &dyn Store) -> Result<Option<TableId>> {
         };
         for identity in identities(&content, number) {
             for found in walk(&content, &header_of(number, identity), 0) {
-                let commit = match found {
-                    Found::Good(offset, frame) if frame.kind == FrameKind::Commit => {
-                        commit_of(&content, offset, &frame)
-                    }
-                    _ => None,
+                let Found::Good(offset, frame) = found else {
+                    continue;
                 };
-                let parts = commit.map(|commit| commit.parts).unwrap_or_default();
-                newest = newest.max(parts.iter().map(|part| part.table).max());
+                let is_commit = frame.kind == FrameKind::Commit;
+                let commit = is_commit.then(|| commit_of(&content, offset, &frame));
+                if let Some(commit) = commit.flatten() {
+                    show(&frame, &commit);
+                }
             }
         }
     }
-    Ok(newest)
+    Ok(())
 }
 
 /// The header under which the frames of one life of a file are walked, whatever its own says.
