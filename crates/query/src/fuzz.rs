@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use lazybase_cluster::Settings as DatabaseSettings;
 use lazybase_engine::env::Env;
 use lazybase_engine::env::memory::MemoryStore;
-pub use lazybase_engine::fuzz::corpus::is_survived;
+pub use lazybase_engine::fuzz::corpus::{changes, is_survived};
 pub use lazybase_engine::fuzz::{Target, memory};
 use lazybase_model::label::{Label, parse_authorizations, show_authorizations};
 use lazybase_model::{Freshness, OnMiss, Result, Token};

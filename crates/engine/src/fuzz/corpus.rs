@@ -20,6 +20,17 @@ fn inputs(target: &str) -> Vec<(String, Vec<u8>)> {
     inputs
 }
 
+/// How often each input is changed: as usual, or as often as `LAZYBASE_FUZZ_CHANGES` says.
+///
+/// # Panics
+/// When that is no number.
+pub fn changes(usual: u64) -> u64 {
+    match std::env::var("LAZYBASE_FUZZ_CHANGES") {
+        Ok(asked) => asked.parse().expect("LAZYBASE_FUZZ_CHANGES is a number"),
+        Err(_) => usual,
+    }
+}
+
 /// What often stands where a parser looks.
 const MARKS: [u8; 18] = *b"(),;'\"\\-0\n$\x00\x01\x7f\x80\xff{[";
 

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use clap::{Args, Command, FromArgMatches};
-use lazybase_query::fuzz::is_survived;
+use lazybase_query::fuzz::{changes, is_survived};
 
 use super::options::{OPTIONS, misspelt};
 use super::{Config, Given, print, printed};
@@ -237,5 +237,5 @@ fn no_bytes_of_a_file_panic() {
             let _ = printed(&config);
         }
     };
-    is_survived("config", read, 300);
+    is_survived("config", read, changes(300));
 }

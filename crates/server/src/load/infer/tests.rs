@@ -1,7 +1,7 @@
 //! Tests of `load::infer`.
 
 use arrow::datatypes::Schema;
-use lazybase_query::fuzz::is_survived;
+use lazybase_query::fuzz::{changes, is_survived};
 
 use super::{csv_columns, csv_names, json_columns, json_names};
 use crate::load::chunk::Chunks;
@@ -98,5 +98,5 @@ fn no_bytes_of_a_file_panic() {
             }
         }
     };
-    is_survived("load", read, 100);
+    is_survived("load", read, changes(100));
 }
