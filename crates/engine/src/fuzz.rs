@@ -29,6 +29,7 @@ use crate::segment::{ExtentIndex, RowLayout, verify_segment};
 use crate::stages::ingest::{log_of_payloads, read_payload, recover};
 
 pub mod corpus;
+#[cfg(any(test, fuzzing))]
 pub mod memory;
 #[cfg(test)]
 mod tests;

@@ -11,7 +11,9 @@ use arrow_flight::FlightData;
 use bytes::{Buf, Bytes};
 use futures::executor::block_on;
 use futures::stream::{self, StreamExt};
-pub use lazybase_query::fuzz::{Target, memory};
+pub use lazybase_query::fuzz::Target;
+#[cfg(fuzzing)]
+pub use lazybase_query::fuzz::memory;
 
 use crate::input::{Messages, command};
 

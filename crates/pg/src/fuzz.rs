@@ -5,7 +5,9 @@
 
 use arrow::datatypes::{DataType, Field, IntervalUnit, Schema, TimeUnit};
 use bytes::{BufMut, Bytes, BytesMut};
-pub use lazybase_query::fuzz::{Target, memory};
+pub use lazybase_query::fuzz::Target;
+#[cfg(fuzzing)]
+pub use lazybase_query::fuzz::memory;
 
 use crate::copy::binary_rows;
 use crate::messages::{self, Message};

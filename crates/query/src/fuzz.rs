@@ -10,8 +10,10 @@ use std::sync::{Arc, OnceLock};
 use lazybase_cluster::Settings as DatabaseSettings;
 use lazybase_engine::env::Env;
 use lazybase_engine::env::memory::MemoryStore;
+pub use lazybase_engine::fuzz::Target;
 pub use lazybase_engine::fuzz::corpus::{changes, is_survived};
-pub use lazybase_engine::fuzz::{Target, memory};
+#[cfg(fuzzing)]
+pub use lazybase_engine::fuzz::memory;
 use lazybase_model::label::{Label, parse_authorizations, show_authorizations};
 use lazybase_model::{Freshness, OnMiss, Result, Token};
 use tokio::runtime::{Builder, Runtime};

@@ -3,7 +3,7 @@
 //! and nothing else would notice: a number that is only reserved costs no time.
 //!
 //! The one place with `unsafe`: an allocator can't be written without. It passes every call on to
-//! the system's as it came, and counts beside it; nothing that ships has it as its allocator.
+//! the system's as it came, and counts beside it. Only tests and fuzzing compile it.
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -12,6 +12,9 @@ use std::process::abort;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::Target;
+
+#[cfg(test)]
+mod tests;
 
 /// The system's allocator, counted.
 #[derive(Debug)]
@@ -43,7 +46,8 @@ pub fn bounded(bytes: &[u8], target: Target) {
     LIMIT.store(usize::MAX, Ordering::Relaxed);
 }
 
-/// The most bytes that this thread holds at once while it does something.
+/// The most bytes that this thread holds at once while it does something, with those that it asks
+/// for in vain.
 pub fn most_held(what: impl FnOnce()) -> usize {
     let before = HELD.get();
     MOST.set(before);
@@ -73,25 +77,37 @@ fn gave(bytes: usize) {
     let _ = HELD.try_with(|held| held.set(held.get().saturating_sub(signed)));
 }
 
-// SAFETY: every call goes to the system's allocator with the arguments that it came with.
+/// The place of an allocation; one that was refused no longer counts.
+fn counted(place: *mut u8, bytes: usize) -> *mut u8 {
+    if place.is_null() {
+        gave(bytes);
+    }
+    place
+}
+
+// SAFETY: every call goes to the system's allocator with the arguments that it came with, and gives
+// what that gave.
 unsafe impl GlobalAlloc for Counted {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         took(layout.size());
         // SAFETY: the caller keeps the contract of the same function.
-        unsafe { System.alloc(layout) }
+        counted(unsafe { System.alloc(layout) }, layout.size())
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         took(layout.size());
         // SAFETY: the caller keeps the contract of the same function.
-        unsafe { System.alloc_zeroed(layout) }
+        counted(unsafe { System.alloc_zeroed(layout) }, layout.size())
     }
 
     unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         took(size);
-        gave(layout.size());
         // SAFETY: the caller keeps the contract of the same function.
-        unsafe { System.realloc(place, layout, size) }
+        let moved = unsafe { System.realloc(place, layout, size) };
+        if !moved.is_null() {
+            gave(layout.size());
+        }
+        counted(moved, size)
     }
 
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
