@@ -4,9 +4,6 @@
 //! Reads its argument; calls are those of a database in memory, whose rows nobody reads or writes.
 //! Nothing else calls it.
 
-use std::panic;
-use std::sync::Once;
-
 use arrow_flight::FlightData;
 use bytes::{Buf, Bytes};
 use futures::executor::block_on;
@@ -23,7 +20,7 @@ mod tests;
 
 pub use calls::read_calls;
 
-/// Every target with its name, as the corpus and the binaries in `fuzz` have it.
+/// Every target with its name, as the corpus and `fuzz/run` have it.
 pub const TARGETS: [(&str, Target); 2] = [("flight", read_put), ("calls", read_calls)];
 
 /// The messages of a DoPut, whose first is the command: of each, two bytes say how long its header
@@ -51,11 +48,4 @@ pub fn read_put(bytes: &[u8]) {
             let _ = batches.rows.count().await;
         }
     });
-}
-
-/// Lets panics that are caught pass: what Arrow's reader trips over is an error of the call
-/// (FLI-1). libFuzzer ends the process at any.
-pub fn forgive_caught_panics() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| panic::set_hook(Box::new(|_| {})));
 }

@@ -16,7 +16,7 @@ use crate::{cursors, entry, parameters, startup, types, words};
 #[cfg(test)]
 mod tests;
 
-/// Every target with its name, as the corpus and the binaries in `fuzz` have it.
+/// Every target with its name, as the corpus and `fuzz/run` have it.
 pub const TARGETS: [(&str, Target); 2] = [("messages", read_messages), ("startup", read_startup)];
 
 /// What comes before anybody is let in: a startup message without its length, with the settings in

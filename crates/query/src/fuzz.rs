@@ -26,7 +26,7 @@ use crate::split::{is_complete, split_statements};
 #[cfg(test)]
 mod tests;
 
-/// Every target with its name, as the corpus and the binaries in `fuzz` have it.
+/// Every target with its name, as the corpus and `fuzz/run` have it.
 pub const TARGETS: [(&str, Target); 4] = [
     ("sql", read_sql),
     ("copy", read_copy),
