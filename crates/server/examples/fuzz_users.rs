@@ -19,10 +19,11 @@ use lazybase_query::fuzz::{STACK_BYTES, Target, memory};
 static COUNTED: memory::Counted = memory::Counted;
 
 /// Every target of every crate.
-static TARGETS: [&[(&str, Target)]; 3] = [
+static TARGETS: [&[(&str, Target)]; 4] = [
     &lazybase_query::fuzz::TARGETS,
     &lazybase_pg::fuzz::TARGETS,
     &lazybase_flight::fuzz::TARGETS,
+    &lazybase_server::fuzz::TARGETS,
 ];
 
 static CHOSEN: LazyLock<Target> = LazyLock::new(chosen);

@@ -20,17 +20,17 @@ use std::time::Duration;
 use lazybase_cluster::Settings;
 use lazybase_model::{Error, Result};
 
-use crate::memory;
+use crate::{failure, memory};
 
 mod flags;
 mod options;
 mod print;
 mod values;
 
-pub(crate) use flags::Given;
-use options::OPTIONS;
-pub(crate) use options::misspelt;
-pub(crate) use print::printed;
+pub use flags::Given;
+pub(crate) use options::OPTIONS;
+pub use options::misspelt;
+pub use print::printed;
 
 /// The environment variable that names the file; behind a `-`, one that need not be there.
 const FILE: &str = "LAZYBASE_CONFIG";
@@ -44,7 +44,7 @@ const HEAVY_STATEMENTS: &str = "heavy_statements";
 
 /// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LogFormat {
+pub enum LogFormat {
     /// For people.
     Text,
     /// A JSON object a line.
@@ -53,43 +53,43 @@ pub(crate) enum LogFormat {
 
 /// Everything that can be configured.
 #[derive(Debug, Clone)]
-pub(crate) struct Config {
+pub struct Config {
     /// The database's folder.
-    pub(crate) db: Option<PathBuf>,
+    pub db: Option<PathBuf>,
     /// Where PostgreSQL clients connect; `None` where that is off.
-    pub(crate) pg_listen: Option<SocketAddr>,
+    pub pg_listen: Option<SocketAddr>,
     /// Where Arrow Flight SQL clients connect; `None` where that is off.
-    pub(crate) flight_listen: Option<SocketAddr>,
+    pub flight_listen: Option<SocketAddr>,
     /// Where health and metrics are served; `None` where that is off.
-    pub(crate) http_listen: Option<SocketAddr>,
+    pub http_listen: Option<SocketAddr>,
     /// The server's certificate and its chain.
-    pub(crate) tls_cert: Option<PathBuf>,
+    pub tls_cert: Option<PathBuf>,
     /// The certificate's key.
-    pub(crate) tls_key: Option<PathBuf>,
+    pub tls_key: Option<PathBuf>,
     /// Certificates that vouch for clients.
-    pub(crate) tls_client_ca: Option<PathBuf>,
+    pub tls_client_ca: Option<PathBuf>,
     /// Whether HTTP asks for certificates.
-    pub(crate) http_client_cert: bool,
+    pub http_client_cert: bool,
     /// Whether roles of this machine need no password.
-    pub(crate) trust_loopback: bool,
+    pub trust_loopback: bool,
     /// The most connections at a time.
-    pub(crate) max_connections: usize,
+    pub max_connections: usize,
     /// How many of these are kept for superusers.
-    pub(crate) superuser_reserved_connections: usize,
+    pub superuser_reserved_connections: usize,
     /// How long statements may go on once the server was told to stop.
-    pub(crate) grace: Duration,
+    pub grace: Duration,
     /// How long a statement may take over the wire; zero is no limit.
-    pub(crate) statement_timeout: Duration,
+    pub statement_timeout: Duration,
     /// Which events are logged, as `tracing` filters them.
-    pub(crate) log_level: String,
+    pub log_level: String,
     /// How log lines look.
-    pub(crate) log_format: LogFormat,
+    pub log_format: LogFormat,
     /// Statements that take longer are logged with what they read.
-    pub(crate) slow_query: Option<Duration>,
+    pub slow_query: Option<Duration>,
     /// Where traces go, over OTLP.
-    pub(crate) trace_endpoint: Option<String>,
+    pub trace_endpoint: Option<String>,
     /// How the database itself runs.
-    pub(crate) settings: Settings,
+    pub settings: Settings,
     /// Where each value comes from that is no default.
     sources: BTreeMap<&'static str, Source>,
 }
@@ -133,7 +133,7 @@ impl Default for Config {
 static IN_FORCE: OnceLock<Config> = OnceLock::new();
 
 /// The configuration of this process.
-pub(crate) fn in_force() -> Config {
+pub fn in_force() -> Config {
     IN_FORCE.get().cloned().unwrap_or_default()
 }
 
@@ -144,7 +144,7 @@ impl Config {
     /// # Errors
     /// `Invalid` for a value that is not one and for an unknown option, naming where it stands;
     /// `NotFound` for a file that is not there.
-    pub(crate) fn read(
+    pub fn read(
         db: Option<PathBuf>,
         file: Option<PathBuf>,
         given: Option<&Given>,
@@ -181,7 +181,7 @@ impl Config {
     }
 
     /// The same from what is given alone: flags, variables, and the text of a file.
-    fn of(
+    pub(crate) fn of(
         given: Option<&Given>,
         variable: &dyn Fn(&str) -> Option<OsString>,
         file: Option<(&Path, &str)>,
@@ -239,7 +239,7 @@ impl Config {
     }
 
     /// Whether somebody chose the value, be it the default or not.
-    pub(crate) fn is_given(&self, key: &str) -> bool {
+    pub fn is_given(&self, key: &str) -> bool {
         self.sources.contains_key(key)
     }
 }
@@ -256,7 +256,7 @@ fn named_file(value: OsString) -> Option<PathBuf> {
 
 fn read_file(path: &Path) -> Result<String> {
     std::fs::read_to_string(path).map_err(|error| {
-        crate::failure::io(path.display(), &error)
+        failure::io(path.display(), &error)
             .with_hint("--config, or LAZYBASE_CONFIG, names a TOML file")
     })
 }

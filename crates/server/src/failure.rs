@@ -10,7 +10,7 @@ use lazybase_query::{arrow_fact, parquet_fact};
 use parquet::errors::ParquetError;
 
 /// Writes an error to standard error, its first word red where that is a terminal.
-pub(crate) fn print(error: &Error) {
+pub fn print(error: &Error) {
     let mut text = text(error);
     if io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none() {
         text = text.replacen("error:", "\u{1b}[1;31merror:\u{1b}[0m", 1);
@@ -20,13 +20,13 @@ pub(crate) fn print(error: &Error) {
 }
 
 /// Writes what is no error, in whole lines, to standard error.
-pub(crate) fn note(text: &str) {
+pub fn note(text: &str) {
     // Standard error that can't be written leaves nobody to tell.
     drop(io::stderr().lock().write_all(text.as_bytes()));
 }
 
 /// An error in up to three lines.
-pub(crate) fn text(error: &Error) -> String {
+pub fn text(error: &Error) -> String {
     let mut text = format!("error: {}\n", error.message());
     if let Some(detail) = error.detail() {
         text += &format!("detail: {detail}\n");
@@ -45,7 +45,7 @@ const UNREAD_STATUS: u8 = 141;
 
 /// 130 for what the user stopped and 141 for what nobody reads any more, as shells have it; 1 for
 /// everything else.
-pub(crate) fn exit_code(error: &Error) -> ExitCode {
+pub fn exit_code(error: &Error) -> ExitCode {
     match error.kind() {
         _ if is_unread(error) => ExitCode::from(UNREAD_STATUS),
         ErrorKind::Cancelled => ExitCode::from(130),
@@ -54,29 +54,29 @@ pub(crate) fn exit_code(error: &Error) -> ExitCode {
 }
 
 /// What the user stopped with Ctrl-C.
-pub(crate) fn cancelled() -> Error {
+pub fn cancelled() -> Error {
     Error::new(ErrorKind::Cancelled, "cancelled by the user")
 }
 
 /// The same of what may be kept all the same.
-pub(crate) fn cancelled_in_doubt() -> Error {
+pub fn cancelled_in_doubt() -> Error {
     cancelled()
         .with_detail("whether what it wrote is kept is not known")
         .with_hint("look, or write under a producer's number, which counts once")
 }
 
 /// Whoever reads the data has ended, as `head` does once it has its lines: the work is given up.
-pub(crate) fn unread() -> Error {
+pub fn unread() -> Error {
     Error::new(ErrorKind::Cancelled, "nobody reads the data any more").with_sqlstate(UNREAD)
 }
 
 /// Whether it is that of data that nobody reads any more.
-pub(crate) fn is_unread(error: &Error) -> bool {
+pub fn is_unread(error: &Error) -> bool {
     error.kind() == ErrorKind::Cancelled && error.sqlstate() == UNREAD
 }
 
 /// A file of the user's that can't be read or written.
-pub(crate) fn io(place: impl std::fmt::Display, error: &io::Error) -> Error {
+pub fn io(place: impl std::fmt::Display, error: &io::Error) -> Error {
     let message = format!("{place}: {error}");
     match error.kind() {
         io::ErrorKind::NotFound => Error::not_found(message),
@@ -89,14 +89,14 @@ pub(crate) fn io(place: impl std::fmt::Display, error: &io::Error) -> Error {
 ///
 /// # Errors
 /// Where it can't be written.
-pub(crate) fn write_data(text: &str) -> Result<()> {
+pub fn write_data(text: &str) -> Result<()> {
     let mut out = io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     written.map_err(|error| stdout(&error))
 }
 
 /// Standard output that can't be written.
-pub(crate) fn stdout(error: &io::Error) -> Error {
+pub fn stdout(error: &io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::BrokenPipe => unread(),
         _ => io("standard output", error),
@@ -104,7 +104,7 @@ pub(crate) fn stdout(error: &io::Error) -> Error {
 }
 
 /// A file of the user's that Arrow can't take or make.
-pub(crate) fn arrow(place: impl std::fmt::Display, error: &ArrowError) -> Error {
+pub fn arrow(place: impl std::fmt::Display, error: &ArrowError) -> Error {
     match error {
         ArrowError::IoError(_, source) => io(place, source),
         _ => Error::invalid(format!("{place}: {}", arrow_fact(error))),
@@ -112,7 +112,7 @@ pub(crate) fn arrow(place: impl std::fmt::Display, error: &ArrowError) -> Error 
 }
 
 /// A Parquet file of the user's that can't be taken or made.
-pub(crate) fn parquet(place: impl std::fmt::Display, error: &ParquetError) -> Error {
+pub fn parquet(place: impl std::fmt::Display, error: &ParquetError) -> Error {
     if let ParquetError::External(source) = error
         && let Some(source) = source.downcast_ref::<io::Error>()
     {

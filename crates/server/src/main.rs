@@ -8,17 +8,14 @@
 
 mod backup;
 mod cli;
-mod config;
 mod demo;
 mod export;
-mod failure;
 mod figures;
 mod http;
 mod inspect;
 mod load;
 mod logs;
 mod measure;
-mod memory;
 mod metrics;
 mod names;
 mod open;
@@ -40,6 +37,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use lazybase_engine::env::planted::can_be_planted;
 use lazybase_model::{Error, Result};
+use lazybase_server::{config, failure};
 use mimalloc::MiMalloc;
 use tokio::runtime::{Builder, Runtime};
 

@@ -10,7 +10,7 @@ use super::{Config, print};
 
 /// The flags that were given, with their texts.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Given(BTreeMap<&'static str, String>);
+pub struct Given(BTreeMap<&'static str, String>);
 
 impl Given {
     /// Each that was given, by its option's key.

@@ -340,7 +340,7 @@ pub(super) fn unknown(key: &str, place: &str) -> Error {
 }
 
 /// What to tell of variables that are nearly those of options, and so are not read.
-pub(crate) fn misspelt(variables: impl Iterator<Item = String>) -> Vec<String> {
+pub fn misspelt(variables: impl Iterator<Item = String>) -> Vec<String> {
     let told = variables.filter_map(|variable| {
         let key = variable.strip_prefix(PREFIX)?.to_ascii_lowercase();
         let mut keys = OPTIONS.iter().map(|option| option.key);
@@ -360,6 +360,12 @@ impl Opt {
     /// Whether its values are on and off.
     pub(crate) fn is_switch(&self) -> bool {
         matches!(self.field, Field::Switch(_))
+    }
+
+    /// Whether its values are times. They are read as fractions of seconds, in which a very long
+    /// one has no place for the microseconds that it is shown with.
+    pub(crate) fn is_time(&self) -> bool {
+        matches!(self.field, Field::Time(_) | Field::TimeOrOff(_))
     }
 
     /// The flag, with its hyphens.

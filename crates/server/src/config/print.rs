@@ -7,7 +7,7 @@ use super::{Config, Source};
 const WIDTH: usize = 96;
 
 /// The whole configuration as it is in force.
-pub(crate) fn printed(config: &Config) -> String {
+pub fn printed(config: &Config) -> String {
     let mut text = String::from(
         "# The configuration of lazybase, as it is in force. Each option may also be a flag of\n\
          # `lazybase serve` or an environment variable; flag > variable > file > default.\n",
@@ -48,11 +48,11 @@ pub(super) fn default_text(option: &Opt, defaults: &Config) -> String {
     option.show(defaults).unwrap_or_else(|| "none".to_owned())
 }
 
-/// A number as a number, everything else as a text.
+/// A number as a number, everything else as a text: a folder with the name 007 is not 7.
 fn toml_value(value: &str) -> String {
     match value.parse::<i64>() {
-        Ok(number) => number.to_string(),
-        Err(_) => toml::Value::String(value.to_owned()).to_string(),
+        Ok(number) if number.to_string() == value => value.to_owned(),
+        _ => toml::Value::String(value.to_owned()).to_string(),
     }
 }
 
