@@ -125,7 +125,7 @@ pub async fn examine(env: &Env) -> Result<Examination> {
             return Ok(found);
         }
     };
-    let of_manifest = verify_files(store).await?;
+    let of_manifest = verify_files(store, manifest.number).await?;
     found
         .healable
         .extend(of_manifest.iter().map(|error| Damage {

@@ -317,21 +317,22 @@ async fn verify_manifest(shared: &Shared, report: &mut VerifyReport) -> Result<(
     let store = &*shared.env.store;
     // What is damaged since before the opening may be replaced by now.
     shared.tend_manifest().await;
+    let newest = shared.manifests.current().number;
     report.healed.append(&mut shared.tasks.lock().replaced);
     let listed = store.list("manifest/").await?;
     report.files += listed.len() as u64;
     report.bytes += listed.iter().map(|(_, bytes)| bytes).sum::<u64>();
-    if verify_files(store).await?.is_empty() {
+    if verify_files(store, newest).await?.is_empty() {
         return Ok(());
     }
     // Files that were being replaced are no damage: what is still there at a second look is.
-    let found = verify_files(store).await?;
+    let found = verify_files(store, newest).await?;
     if found.is_empty() {
         return Ok(());
     }
     let replaced = shared.manifests.replace_files().await;
     let left: BTreeSet<String> = match replaced {
-        Ok(()) => verify_files(store)
+        Ok(()) => verify_files(store, newest)
             .await?
             .iter()
             .map(Error::to_string)

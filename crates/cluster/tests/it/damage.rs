@@ -13,6 +13,7 @@ use lazybase_engine::env::faults::{Fault, Faults, FaultyStore, Operation, Rule};
 use lazybase_engine::env::memory::{MemoryStore, Unsynced};
 use lazybase_engine::key::{Key, KeyCodec};
 use lazybase_engine::manifest::RunKind;
+use lazybase_engine::manifest::file::FileKind;
 use lazybase_engine::read::ScanRequest;
 use lazybase_model::{Error, ErrorKind, Freshness, Result, ScuNumber, Table};
 
@@ -418,6 +419,33 @@ fn manifest_files_damaged_while_the_database_is_open_are_replaced() {
         model.rows()
     );
     block_on(instance.close()).unwrap();
+}
+
+/// The files that are left end with the edit before it, as if it had never been.
+#[test]
+fn the_newest_edit_that_goes_while_the_database_is_open_is_replaced() {
+    let world = World::new();
+    let instance = world.open(keeping(Duration::ZERO));
+    let table = create(&instance, "t");
+    commit(&instance, &[(&table, &batch(1))]).unwrap();
+    create(&instance, "u");
+    let edit = FileKind::Edit.file_name(instance.manifest().number);
+    world.harm(&edit, Harm::Delete);
+    let report = block_on(instance.verify(&|_| {})).unwrap();
+    assert!(
+        report.is_whole() && report.healed[0].contains(&edit),
+        "{report:?}"
+    );
+    // What a crash would leave now tells all.
+    let image = world.memory.after_crash(Unsynced::Nothing);
+    block_on(instance.close()).unwrap();
+    let again = open(Arc::new(image), keeping(Duration::ZERO)).unwrap();
+    let mut model = Model::default();
+    model.apply(&batch(1));
+    let rows = scan(&fresh(&again, Freshness::ZERO), &table).unwrap();
+    assert_eq!(rows, model.rows());
+    assert!(again.table("u").is_ok());
+    block_on(again.close()).unwrap();
 }
 
 #[test]

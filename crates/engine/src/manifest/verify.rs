@@ -12,11 +12,12 @@ use super::state::Manifest;
 use crate::env::Store;
 
 /// Reads and compares every file of the manifest. Returns what is wrong, each error naming its
-/// file; nothing when all is well.
+/// file; nothing when all is well. `newest` is a number that the files reach, as far as is known
+/// (or 0): that the newest of them are gone shows in nothing that is left.
 ///
 /// # Errors
 /// When the files can't be listed.
-pub async fn verify_files(store: &dyn Store) -> Result<Vec<Error>> {
+pub async fn verify_files(store: &dyn Store, newest: u64) -> Result<Vec<Error>> {
     let listing = Listing::of(store).await?;
     let mut chain = Chain {
         store,
@@ -35,7 +36,8 @@ pub async fn verify_files(store: &dyn Store) -> Result<Vec<Error>> {
         .copied()
         .unwrap_or(1)
         .min(needed_after + 1);
-    for number in first..=numbers.max().copied().unwrap_or(0) {
+    let last = numbers.max().copied().unwrap_or(0).max(newest);
+    for number in first..=last {
         match listing.edits.get(&number) {
             Some(bytes) => chain.follow(number, *bytes).await,
             None if number > needed_after => chain.miss(number),

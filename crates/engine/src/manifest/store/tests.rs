@@ -251,7 +251,7 @@ proptest! {
         let all = run(&store, &mut Draw(seed), 60);
         prop_assert_eq!(&look(&world.store).unwrap(), all.last().unwrap());
         prop_assert_eq!(&*store.current(), all.last().unwrap());
-        let found = block_on(verify_files(&*world.env.store)).unwrap();
+        let found = block_on(verify_files(&*world.env.store, 0)).unwrap();
         prop_assert!(found.is_empty(), "{:?}", found);
         let files = world.env.store.list("manifest/").now_or_never().unwrap().unwrap();
         let checkpoints = files.iter().filter(|(name, _)| name.ends_with("checkpoint"));
@@ -297,7 +297,7 @@ proptest! {
         let (env, faults) = faulty(&world);
         for (name, bytes) in block_on(env.store.list("manifest/")).unwrap() {
             faults.flip_bit(&name, draw.below(bytes * 8));
-            let found = block_on(verify_files(&*env.store)).unwrap();
+            let found = block_on(verify_files(&*env.store, 0)).unwrap();
             prop_assert!(found.iter().any(|error| error.message().contains(&name)));
             match block_on(ManifestStore::open_read_only(&env)) {
                 Ok(opened) => prop_assert_eq!(&*opened.current(), all.last().unwrap()),
@@ -340,7 +340,7 @@ fn a_damaged_checkpoint_is_replaced_when_an_older_one_is_there() {
     assert!(tended.damaged[0].message().contains(&damaged));
     assert!(tended.refused.is_none(), "{tended:?}");
     assert_eq!(store.current().scus, expected.scus);
-    assert_eq!(block_on(verify_files(&*world.env.store)).unwrap().len(), 0);
+    assert_eq!(block_on(verify_files(&*world.env.store, 0)).unwrap().len(), 0);
     let again = open(&world.env).unwrap();
     assert!(block_on(again.tend()).damaged.is_empty());
 }
@@ -357,8 +357,27 @@ fn a_missing_edit_is_named() {
     let error = open(&world.env).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt);
     assert!(error.message().contains(&missing), "{error}");
-    let found = block_on(verify_files(&*world.env.store)).unwrap();
+    let found = block_on(verify_files(&*world.env.store, 0)).unwrap();
     assert!(found[0].message().contains(&missing));
+}
+
+/// No file that is left tells of it: an open database does.
+#[test]
+fn the_newest_edit_is_missed_by_who_knows_of_it() {
+    let world = Env::test(8);
+    let store = open(&world.env).unwrap();
+    block_on(store.commit(story_of(&store).seal_edit())).unwrap();
+    let number = store.current().number;
+    let newest = FileKind::Edit.file_name(number);
+    block_on(world.env.store.delete(&newest)).unwrap();
+    let verified = |known| block_on(verify_files(&*world.env.store, known)).unwrap();
+    assert!(verified(0).is_empty());
+    let found = verified(number);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].damaged_file(), Some(newest.as_str()));
+    block_on(store.replace_files()).unwrap();
+    assert!(verified(number).is_empty());
+    assert_eq!(look(&world.store).unwrap(), *store.current());
 }
 
 #[test]

@@ -94,7 +94,7 @@ proptest! {
             // It is gone, and what is left tells all: now, and once it was closed.
             prop_assert!(!names(&image).contains(&name));
             for _ in 0..2 {
-                let found = block_on(verify_files(&image)).unwrap();
+                let found = block_on(verify_files(&image, 0)).unwrap();
                 prop_assert!(found.is_empty(), "{:?}", found);
                 let store = open(&Env::test_over(78, image.clone()).env).unwrap();
                 prop_assert!(block_on(store.tend()).damaged.is_empty());
