@@ -15,6 +15,7 @@ use lazybase_model::{Error, ViewId};
 use crate::life::Life;
 use crate::store::Of;
 
+mod gone;
 mod held;
 pub(crate) mod records;
 

@@ -585,10 +585,12 @@ async fn unneeded(life: &Life) -> Answer<Vec<String>> {
         .filter(|(name, _)| !named.contains(name.as_str()));
     unneeded.extend(loose.map(|(name, _)| name));
     let logs = life.store.list("log/").await.map_err(failed)?;
-    // What could not be removed, or was made in doubt, stays until the log goes on.
+    // What could not be removed, or was made in doubt, stays until the log goes on; what was gone
+    // and came back, until the next opening finds it.
     let restarts = usize::try_from(life.run.tally.lock().restarts).unwrap_or(usize::MAX);
     let faults = life.run.past.log_faults();
     let kept = LOG_FILES_KEPT
+        .saturating_add(life.run.wounds.logs_taken())
         .saturating_add(restarts.saturating_mul(LOG_FILES_OF_RESTART))
         .saturating_add(faults.saturating_mul(LOG_FILES_OF_FAULT));
     if logs.len() > kept {

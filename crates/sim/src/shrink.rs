@@ -49,6 +49,7 @@ fn smaller(trim: &Trim) -> Vec<Trim> {
     with(&|trim| trim.faults = false);
     with(&|trim| trim.strikes = false);
     with(&|trim| trim.records = false);
+    with(&|trim| trim.gone = false);
     with(&|trim| trim.hangs = false);
     with(&|trim| trim.stands = false);
     with(&|trim| trim.operator = false);

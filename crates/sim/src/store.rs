@@ -492,6 +492,15 @@ impl SimStore {
 }
 
 impl SimStore {
+    /// A file that somebody took away is in nobody's way: another one has its name, or none.
+    async fn make_way(&self, name: &str) -> StoreResult<()> {
+        if self.wounds.is_gone(name) {
+            self.disk.delete(name).await?;
+            self.wounds.restore(name, self.world.now());
+        }
+        Ok(())
+    }
+
     /// Notes what becomes of a commit of the remap stage.
     fn note_remap(&self, fate: Fate, crash: bool, edit: &[u8]) {
         let needle = br#""remapped""#;
@@ -539,7 +548,10 @@ impl Store for SimStore {
         match fate {
             Fate::Refuse { full } => return Err(refused(name, full)),
             Fate::Lose | Fate::Tear => return Err(in_doubt(name)),
-            Fate::Happen | Fate::HappenInDoubt => self.disk.put_if_absent(name, bytes).await?,
+            Fate::Happen | Fate::HappenInDoubt => {
+                self.make_way(name).await?;
+                self.disk.put_if_absent(name, bytes).await?;
+            }
         }
         self.end(Operation::Put, name, fate, crash).await
     }
@@ -574,7 +586,9 @@ impl Store for SimStore {
 
     async fn list(&self, prefix: &str) -> StoreResult<Vec<(String, u64)>> {
         self.begin_read(prefix, 0).await?;
-        self.disk.list(prefix).await
+        let mut listed = self.disk.list(prefix).await?;
+        self.wounds.hide(&mut listed);
+        Ok(listed)
     }
 
     async fn delete(&self, name: &str) -> StoreResult<()> {
@@ -601,6 +615,13 @@ impl Store for SimStore {
             Fate::Refuse { full } => return Err(refused(name, full)),
             Fate::Lose | Fate::Tear => return Err(in_doubt(name)),
             Fate::Happen | Fate::HappenInDoubt => {
+                if let Some(old) = recycle.filter(|old| self.wounds.is_gone(old)) {
+                    // Nobody needs it any more: it does not come back.
+                    self.make_way(old).await?;
+                    self.end(Operation::CreateLog, name, fate, crash).await?;
+                    return Err(StoreError::NotFound(old.to_owned()));
+                }
+                self.make_way(name).await?;
                 let made = self.disk.create_log(name, bytes, recycle).await?;
                 // It may have the name of one that was damaged, and is gone.
                 self.wounds.restore(name, self.world.now());

@@ -24,6 +24,8 @@ const RICH_PERMILLE: u64 = 10;
 const FRAMES_PERMILLE: u64 = 100;
 /// In so many of a thousand files of the log and of the manifest are damaged for good.
 const RECORDS_PERMILLE: u64 = 100;
+/// So many of a hundred times such a file is gone as a whole.
+const GONE_PERCENT: u64 = 40;
 
 /// What is left out of a story.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +46,8 @@ pub struct Trim {
     pub strikes: bool,
     /// Whether files of the log and of the manifest are, too.
     pub records: bool,
+    /// Whether some of these are gone as a whole.
+    pub gone: bool,
     /// Whether the store is slow.
     pub delays: bool,
     /// Whether attempts hang.
@@ -86,6 +90,7 @@ impl Trim {
         faults: true,
         strikes: true,
         records: true,
+        gone: true,
         delays: true,
         hangs: true,
         stands: true,
@@ -133,6 +138,8 @@ pub struct Records {
     pub running: u32,
     /// Before so many of a hundred openings.
     pub between: u64,
+    /// So many of a hundred times a file is gone as a whole.
+    pub gone: u64,
     /// Whether a file of the manifest is when everything is at rest.
     pub at_rest: bool,
 }
@@ -473,6 +480,7 @@ fn draw_records(dice: &mut Dice, lives: &mut Vec<LifeDraw>, trim: Trim) -> Recor
     Records {
         running: *dice.pick(&[0, 1, 1, 2]),
         between: 75,
+        gone: if trim.gone { GONE_PERCENT } else { 0 },
         at_rest: dice.percent(40),
     }
 }

@@ -76,6 +76,7 @@ planted! {
     HealedShort "what is made again lacks the changes of the newest run that it is made of",
     ViewBuiltAhead "a view built over rows misses what comes in meanwhile",
     DamageIsEnd "a damaged frame of the newest log file is taken for the end of the log",
+    MissingIsEmpty "a log file that is missing is taken for one that held nothing",
 }
 
 /// Whether faults can be planted in this build.

@@ -1,6 +1,6 @@
-//! Damage for good of what tells of all else: log files, and files of the manifest. What another
-//! file or a later stage tells too must be opened without it; what nothing else tells must be
-//! refused by name.
+//! Damage for good of what tells of all else: log files, and files of the manifest, which are
+//! damaged or gone as a whole. What another file or a later stage tells too must be opened without
+//! it; what nothing else tells must be refused by name.
 //!
 //! ```text
 //!   struck between two lives -> refused by the file's name, and nothing else tells what it told
@@ -11,7 +11,8 @@
 //!
 //! What is needed is told by the headers of frames and the names of files alone. A power cut is no
 //! damage, and what can't be told from one is not struck: more than a bit of what may not have been
-//! durable, or the last bytes of a frame that are not zeros.
+//! durable, or the last bytes of a frame that are not zeros. A file that is gone, and that nobody
+//! can miss then (`gone.rs`), is brought back before the database is opened.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -30,6 +31,7 @@ use lazybase_engine::manifest::{Manifest, ManifestStore};
 use lazybase_engine::read::Snapshot;
 use lazybase_model::{Error, ErrorKind, Freshness, TableId};
 
+use super::gone::{LogFile, Missed, Teller, log_files, missed, names_edit, newest_of, told_through};
 use crate::dice::Dice;
 use crate::life::{Answer, Life, Run, Trouble};
 use crate::marks::Mark;
@@ -43,57 +45,113 @@ const SECTOR_BYTES: u64 = 512;
 const FLIPS_TRIED: u32 = 16;
 /// The newest files of the manifest are struck most often: so many of them.
 const NEWEST: usize = 4;
+/// Of files of the manifest that are taken away, so many of a hundred are the newest one.
+const NEWEST_GONE_PERCENT: u64 = 35;
 
 /// Whether a database is opened whose log or manifest is damaged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Opens {
     /// What is damaged is told by others, or nobody needs it.
     Yes,
     /// A log is damaged with what may have been acknowledged.
     Maybe,
-    /// An edit is damaged that nothing else tells.
+    /// An edit is damaged that nothing else tells, or a log is gone with what was acknowledged.
     No,
 }
 
 /// What has to come of an opening.
 #[derive(Debug)]
 pub(crate) struct Verdict {
-    damaged: Vec<(String, Of)>,
+    damaged: Vec<Damaged>,
     was_closed: bool,
     opens: Opens,
 }
 
-/// The files of a folder, with their lengths.
-fn listed(disk: &MemoryStore, folder: &str) -> Vec<(String, u64)> {
+/// A file of the log or of the manifest that is damaged.
+#[derive(Debug)]
+struct Damaged {
+    name: String,
+    of: Of,
+    harm: Harm,
+    /// What tells of one that is gone, where an opening is refused for it.
+    teller: Option<Teller>,
+}
+
+impl Damaged {
+    fn is_gone(&self) -> bool {
+        self.harm == Harm::Gone
+    }
+}
+
+/// The files of a folder, and those of them that are damaged.
+struct Folder {
+    files: Vec<(String, u64)>,
+    damaged: Vec<(String, Harm)>,
+}
+
+impl Folder {
+    /// Those that are gone.
+    fn gone(&self) -> Vec<String> {
+        let gone = self.damaged.iter().filter(|(_, harm)| *harm == Harm::Gone);
+        gone.map(|(name, _)| name.clone()).collect()
+    }
+}
+
+/// The files of a folder, with their lengths: those that are gone, too.
+pub(super) fn listed(disk: &MemoryStore, folder: &str) -> Vec<(String, u64)> {
     // A store in memory answers at once.
     let listed = disk.list(folder).now_or_never();
     listed.and_then(Result::ok).unwrap_or_default()
 }
 
-/// The log files that were begun.
-fn log_images(disk: &MemoryStore) -> Vec<LogImage> {
-    let image = |(name, length): (String, u64)| {
-        let bytes = disk.read_now(&name, 0..length).ok()?;
-        LogImage::of(&name, &bytes)
-    };
-    listed(disk, "log/").into_iter().filter_map(image).collect()
-}
-
 /// Damages a file, and says so.
 fn strike(run: &Run, name: &str, harm: Harm, of: Of) {
     run.wounds.strike(name, harm, of);
-    run.world.meet(match of {
-        Of::Log => Mark::LogStruck,
-        _ => match FileKind::of_name(name) {
-            Some((FileKind::Edit, _)) => Mark::EditStruck,
-            _ => Mark::CheckpointStruck,
-        },
+    run.world.meet(match (of, harm, FileKind::of_name(name)) {
+        (Of::Log, Harm::Gone, _) => Mark::LogGone,
+        (Of::Log, _, _) => Mark::LogStruck,
+        (_, Harm::Gone, Some((FileKind::Edit, _))) => Mark::EditGone,
+        (_, Harm::Gone, _) => Mark::CheckpointGone,
+        (_, _, Some((FileKind::Edit, _))) => Mark::EditStruck,
+        _ => Mark::CheckpointStruck,
     });
     if let (Of::Log, Harm::Torn { .. }) = (of, harm) {
         run.world.meet(Mark::LogBytesTorn);
     }
     run.world
         .note("struck", 0, 0, || format!("{name}: {harm:?}"));
+}
+
+/// The files of the manifest that are there, none that is newer than `through`, in the order of
+/// their numbers.
+fn manifest_files(run: &Run, disk: &MemoryStore, through: u64) -> Vec<(String, u64)> {
+    let mut files = listed(disk, "manifest/");
+    files.retain(|(name, bytes)| {
+        let known = FileKind::of_name(name);
+        let is_old = known.is_some_and(|(_, number)| number <= through);
+        *bytes > 0 && is_old && !run.wounds.is_gone(name)
+    });
+    files.sort_by_key(|(name, _)| FileKind::of_name(name).map(|(_, number)| number));
+    files
+}
+
+/// One of them, most often one of the newest.
+fn draw_file<'f>(dice: &mut Dice, files: &'f [(String, u64)]) -> Option<&'f (String, u64)> {
+    let newest = files.len().saturating_sub(NEWEST);
+    let from = match dice.percent(60) {
+        true => &files[newest..],
+        false => files,
+    };
+    (!from.is_empty()).then(|| dice.pick(from))
+}
+
+/// The newest of them, be it an edit or the checkpoint of its number.
+fn draw_newest<'f>(dice: &mut Dice, files: &'f [(String, u64)]) -> Option<&'f (String, u64)> {
+    let newest = newest_of(files);
+    let is_newest = |name: &str| FileKind::of_name(name).is_some_and(|of| of.1 == newest);
+    let newest = files.iter().filter(|(name, _)| is_newest(name));
+    let newest: Vec<&(String, u64)> = newest.collect();
+    (!newest.is_empty()).then(|| *dice.pick(&newest))
 }
 
 /// Damages a file of the manifest, none that is newer than `through`; its name.
@@ -103,21 +161,16 @@ pub(crate) fn strike_manifest(
     dice: &mut Dice,
     through: u64,
 ) -> Option<String> {
-    let mut files = listed(disk, "manifest/");
-    files.retain(|(name, bytes)| {
-        let known = FileKind::of_name(name);
-        *bytes > 0 && known.is_some_and(|(_, number)| number <= through)
-    });
-    files.sort_by_key(|(name, _)| FileKind::of_name(name).map(|(_, number)| number));
-    let newest = files.len().saturating_sub(NEWEST);
-    let from = match dice.percent(60) {
-        true => &files[newest..],
-        false => &files[..],
-    };
-    if from.is_empty() {
-        return None;
+    let files = manifest_files(run, disk, through);
+    if dice.percent(run.story.records.gone) {
+        let (name, _) = match dice.percent(NEWEST_GONE_PERCENT) {
+            true => draw_newest(dice, &files)?,
+            false => draw_file(dice, &files)?,
+        };
+        strike(run, name, Harm::Gone, Of::Manifest);
+        return Some(name.clone());
     }
-    let (name, bytes) = dice.pick(from);
+    let (name, bytes) = draw_file(dice, &files)?;
     let byte = dice.below(*bytes);
     let harm = match dice.percent(70) {
         true => Harm::Flip {
@@ -134,19 +187,64 @@ pub(crate) fn strike_manifest(
     Some(name.clone())
 }
 
-/// Damages a log file, most often with what is not sorted; its name. Nothing is torn while a crash
-/// may take what tells that it was durable.
+/// Damages a log file, most often with what is not sorted; its name. While the database `runs`, a
+/// crash may take what tells: nothing is torn then, and it is seen at the next opening whether one
+/// that was taken away is missed.
 pub(crate) fn strike_log(
     run: &Run,
     disk: &MemoryStore,
     dice: &mut Dice,
-    sorted_through: u64,
-    tears: bool,
+    manifest: &Manifest,
+    runs: bool,
 ) -> Option<String> {
-    let images = log_images(disk);
-    let (name, harm) = draw_log_harm(dice, &images, sorted_through, tears)?;
+    let sorted = manifest.sorted_through.0;
+    let mut files = log_files(disk);
+    files.retain(|file| {
+        let image = file.begun.as_ref();
+        image.is_none_or(|image| !run.wounds.is_gone(&image.name))
+    });
+    if dice.percent(run.story.records.gone) {
+        let sealed = (!runs).then_some(manifest.sealed_through.0);
+        let name = draw_gone_log(dice, &files, sealed, sorted)?;
+        strike(run, &name, Harm::Gone, Of::Log);
+        return Some(name);
+    }
+    let images: Vec<LogImage> = files.into_iter().filter_map(|file| file.begun).collect();
+    let (name, harm) = draw_log_harm(dice, &images, sorted, !runs)?;
     strike(run, &name, harm, Of::Log);
     Some(name)
+}
+
+/// A log file that is taken away, most often one with what is not sorted. Where nobody writes, and
+/// all SCUs up to `sealed` are sealed, it is one of which it is certain what comes of that: more
+/// often than by chance one that the next file tells of.
+fn draw_gone_log(
+    dice: &mut Dice,
+    files: &[LogFile],
+    sealed: Option<u64>,
+    sorted: u64,
+) -> Option<String> {
+    let told = |image: &LogImage| match sealed {
+        Some(sealed) => missed(files, &image.name, sealed),
+        None => Missed::Maybe,
+    };
+    let all = files.iter().filter_map(|file| file.begun.as_ref());
+    let all = all.map(|image| (image, told(image)));
+    let all: Vec<(&LogImage, Missed)> = all.filter(|(_, of)| *of != Missed::Untold).collect();
+    let by_next = Missed::By(Teller::Next);
+    let next = all.iter().filter(|(_, of)| *of == by_next);
+    let next: Vec<_> = next.copied().collect();
+    let is_unsorted = |image: &LogImage| image.frames.iter().any(|frame| frame.scu > sorted);
+    let unsorted = all.iter().filter(|(image, _)| is_unsorted(image));
+    let unsorted: Vec<_> = unsorted.copied().collect();
+    let from = if !next.is_empty() && dice.percent(60) {
+        &next
+    } else if !unsorted.is_empty() && dice.percent(75) {
+        &unsorted
+    } else {
+        &all
+    };
+    (!from.is_empty()).then(|| dice.pick(from).0.name.clone())
 }
 
 fn draw_log_harm(
@@ -250,38 +348,13 @@ fn is_needed(images: &[LogImage], name: &str, harm: Harm, sealed_through: u64) -
     met.is_empty() || is_in_doubt || met.iter().any(needed)
 }
 
-/// Whether the files of the manifest that are whole tell all that there is: its newest checkpoint,
-/// or the first edit, and all edits from there to the newest file.
-fn is_told(files: &[(String, u64)], damaged: &[(String, Harm)]) -> bool {
-    let is_whole = |name: &str| damaged.iter().all(|(other, _)| other != name);
-    let (mut newest, mut checkpoint) = (0, 0);
-    let mut edits = BTreeSet::new();
-    for (name, _) in files {
-        let Some((kind, number)) = FileKind::of_name(name) else {
-            continue;
-        };
-        newest = newest.max(number);
-        match (kind, is_whole(name)) {
-            (FileKind::Edit, true) => {
-                edits.insert(number);
-            }
-            (FileKind::Checkpoint, true) => checkpoint = checkpoint.max(number),
-            (_, false) => {}
-        }
-    }
-    (checkpoint + 1..=newest).all(|number| edits.contains(&number))
-}
-
 impl Run {
     /// Damages a file of the log or of the manifest of a database that nobody has open.
     pub(crate) fn strike_between(&self, disk: &MemoryStore, dice: &mut Dice) {
-        match dice.percent(55) {
-            true => {
-                let manifest = self.manifest_on(disk);
-                let sorted = manifest.map_or(0, |manifest| manifest.sorted_through.0);
-                strike_log(self, disk, dice, sorted, true);
-            }
-            false => drop(strike_manifest(self, disk, dice, u64::MAX)),
+        match (dice.percent(55), self.manifest_on(disk)) {
+            (true, Some(manifest)) => drop(strike_log(self, disk, dice, &manifest, false)),
+            (true, None) => {}
+            (false, _) => drop(strike_manifest(self, disk, dice, u64::MAX)),
         }
     }
 
@@ -299,45 +372,116 @@ impl Run {
         Some(found.ok()?.current())
     }
 
+    fn sealed_on(&self, disk: &MemoryStore) -> u64 {
+        let manifest = self.manifest_on(disk);
+        manifest.map_or(0, |manifest| manifest.sealed_through.0)
+    }
+
+    fn folder(&self, disk: &MemoryStore, folder: &str, of: Of) -> Folder {
+        let files = listed(disk, folder);
+        let mut damaged = self.wounds.of(of);
+        damaged.retain(|(name, _)| files.iter().any(|(file, _)| file == name));
+        Folder { files, damaged }
+    }
+
+    /// Brings back the files that are gone, and that nobody can miss: without them all is as a
+    /// crash may have left it.
+    fn bring_back_untold(&self, disk: &MemoryStore, was_closed: bool) {
+        let log = self.folder(disk, "log/", Of::Log);
+        let manifest = self.folder(disk, "manifest/", Of::Manifest);
+        let mut untold = log.gone();
+        if self.is_log_missed(disk, &log, was_closed) {
+            untold.clear();
+        }
+        let gone = manifest.gone();
+        if !gone.is_empty() && !is_edit_missed(disk, &manifest, &log, was_closed) {
+            untold.extend(gone);
+        }
+        for name in untold {
+            self.wounds.restore(&name, self.world.now());
+            self.world.note("brought back", 0, 0, || name.clone());
+        }
+    }
+
+    /// Whether it is certain what an opening does that lacks the files of the log which are gone.
+    fn is_log_missed(&self, disk: &MemoryStore, log: &Folder, was_closed: bool) -> bool {
+        let [(name, Harm::Gone)] = &log.damaged[..] else {
+            return false;
+        };
+        match missed(&log_files(disk), name, self.sealed_on(disk)) {
+            Missed::No => true,
+            // What was closed has to be opened.
+            Missed::Maybe | Missed::By(_) => !was_closed,
+            Missed::Untold => false,
+        }
+    }
+
     /// What has to come of an opening; nothing where neither log nor manifest is damaged.
     pub(crate) fn verdict(&self, disk: &MemoryStore) -> Option<Verdict> {
         let was_closed = std::mem::take(&mut *self.closed.lock());
-        let there = |folder: &str, of: Of| {
-            let files = listed(disk, folder);
-            let mut damaged = self.wounds.of(of);
-            damaged.retain(|(name, _)| files.iter().any(|(file, _)| file == name));
-            (files, damaged)
-        };
-        let (_, logs) = there("log/", Of::Log);
-        let (files, manifest) = there("manifest/", Of::Manifest);
-        if logs.is_empty() && manifest.is_empty() {
+        self.bring_back_untold(disk, was_closed);
+        let log = self.folder(disk, "log/", Of::Log);
+        let manifest = self.folder(disk, "manifest/", Of::Manifest);
+        if log.damaged.is_empty() && manifest.damaged.is_empty() {
             return None;
         }
-        let is_twice = was_closed && manifest.len() == 1;
-        let mut opens = match is_twice || is_told(&files, &manifest) {
+        let through = told_through(&manifest.files, &manifest.damaged);
+        let is_told = through == Some(newest_of(&manifest.files));
+        let is_twice = was_closed && manifest.damaged.len() == 1;
+        let mut opens = match is_twice || is_told {
             true => Opens::Yes,
             false => Opens::No,
         };
-        if opens == Opens::Yes && !logs.is_empty() && !was_closed {
-            let images = log_images(disk);
-            let sealed = self.manifest_on(disk);
-            let sealed = sealed.map_or(0, |manifest| manifest.sealed_through.0);
-            let mut logs = logs.iter();
-            if logs.any(|(name, harm)| is_needed(&images, name, *harm, sealed)) {
-                opens = Opens::Maybe;
-            }
-        }
-        let of = |damaged: Vec<(String, Harm)>, of| {
-            let named = damaged.into_iter().map(move |(name, _)| (name, of));
-            named.collect::<Vec<_>>()
+        let mut damaged = match opens == Opens::Yes && !was_closed {
+            true => self.judge_log(disk, log.damaged, &mut opens),
+            false => named(log.damaged, Of::Log, None),
         };
-        let mut damaged = of(logs, Of::Log);
-        damaged.extend(of(manifest, Of::Manifest));
+        // The files that are left tell all but the newest edit.
+        let is_newest = !is_told && through.is_some();
+        let teller = is_newest.then_some(Teller::Batch);
+        damaged.extend(named(manifest.damaged, Of::Manifest, teller));
         Some(Verdict {
             damaged,
             was_closed,
             opens,
         })
+    }
+
+    /// What has to come of an opening beside damaged log files, where the manifest can be read.
+    fn judge_log(
+        &self,
+        disk: &MemoryStore,
+        damaged: Vec<(String, Harm)>,
+        opens: &mut Opens,
+    ) -> Vec<Damaged> {
+        if damaged.is_empty() {
+            return Vec::new();
+        }
+        let (files, sealed) = (log_files(disk), self.sealed_on(disk));
+        let images = files.iter().filter_map(|file| file.begun.clone());
+        let images: Vec<LogImage> = images.collect();
+        let judge = |(name, harm): (String, Harm)| {
+            let missed = match harm {
+                Harm::Gone => missed(&files, &name, sealed),
+                _ if is_needed(&images, &name, harm, sealed) => Missed::Maybe,
+                _ => Missed::No,
+            };
+            *opens = (*opens).max(match missed {
+                Missed::No => Opens::Yes,
+                Missed::By(Teller::Next) => Opens::No,
+                Missed::Maybe | Missed::By(_) | Missed::Untold => Opens::Maybe,
+            });
+            Damaged {
+                name,
+                of: Of::Log,
+                harm,
+                teller: match missed {
+                    Missed::By(teller) => Some(teller),
+                    Missed::No | Missed::Maybe | Missed::Untold => None,
+                },
+            }
+        };
+        damaged.into_iter().map(judge).collect()
     }
 
     /// The database was opened.
@@ -355,10 +499,12 @@ impl Run {
                 "the database is opened, though nothing tells what {damaged:?} told"
             ));
         }
-        for (_, of) in damaged {
-            self.world.meet(match of {
-                Of::Log => Mark::OpenedBesideLog,
-                _ => Mark::OpenedBesideManifest,
+        for damaged in damaged {
+            self.world.meet(match (damaged.of, damaged.is_gone()) {
+                (Of::Log, false) => Mark::OpenedBesideLog,
+                (Of::Log, true) => Mark::OpenedWithoutLog,
+                (_, false) => Mark::OpenedBesideManifest,
+                (_, true) => Mark::OpenedWithoutManifest,
             });
         }
         if *was_closed {
@@ -374,11 +520,12 @@ impl Run {
     pub(crate) fn refused(&self, verdict: &Verdict, error: &Error) -> Result<bool, String> {
         let text = format!("{error:?}");
         let mut damaged = verdict.damaged.iter();
-        let named = damaged.find(|(name, _)| text.contains(name.as_str()));
-        let Some((name, of)) = named.filter(|_| error.kind() == ErrorKind::Corrupt) else {
+        let named = damaged.find(|damaged| text.contains(damaged.name.as_str()));
+        let Some(damaged) = named.filter(|_| error.kind() == ErrorKind::Corrupt) else {
             return Ok(false);
         };
-        let needs = match of {
+        let name = &damaged.name;
+        let needs = match damaged.of {
             Of::Log => verdict.opens != Opens::Yes,
             _ => verdict.opens == Opens::No,
         };
@@ -387,12 +534,47 @@ impl Run {
                 "the database is not opened for {name}, which it does not need: {error:?}"
             ));
         }
-        self.world.meet(match of {
-            Of::Log => Mark::OpenWithoutLog,
-            _ => Mark::OpenWithoutEdit,
+        let is_gone = damaged.is_gone();
+        self.world.meet(match (damaged.of, damaged.teller) {
+            (Of::Log, Some(Teller::Next)) => Mark::GoneToldByNext,
+            (Of::Log, Some(_)) => Mark::GoneToldByReady,
+            (Of::Log, None) => Mark::OpenWithoutLog,
+            (_, Some(_)) if is_gone => Mark::GoneToldByBatch,
+            (_, None) if is_gone => Mark::GoneInMiddle,
+            (_, _) => Mark::OpenWithoutEdit,
         });
         self.wounds.restore(name, self.world.now());
         Ok(true)
+    }
+}
+
+/// These files, as they are damaged.
+fn named(damaged: Vec<(String, Harm)>, of: Of, teller: Option<Teller>) -> Vec<Damaged> {
+    let named = |(name, harm)| Damaged {
+        name,
+        of,
+        harm,
+        teller,
+    };
+    damaged.into_iter().map(named).collect()
+}
+
+/// Whether it is certain what an opening does that lacks the files of the manifest which are gone.
+fn is_edit_missed(disk: &MemoryStore, manifest: &Folder, log: &Folder, was_closed: bool) -> bool {
+    let Folder { files, damaged } = manifest;
+    let newest = newest_of(files);
+    let is_alone = damaged.len() == 1;
+    match told_through(files, damaged) {
+        Some(through) if through == newest => true,
+        // What was closed has to be opened.
+        _ if was_closed && is_alone => true,
+        // The newest edit is gone, and what tells of it may be damaged, too.
+        Some(_) => is_alone && log.damaged.is_empty() && names_edit(&log_files(disk), newest),
+        // Of a checkpoint the error would not know the name.
+        None => {
+            let mut kinds = damaged.iter().map(|(name, _)| FileKind::of_name(name));
+            is_alone && kinds.all(|of| matches!(of, Some((FileKind::Edit, _))))
+        }
     }
 }
 
@@ -402,6 +584,8 @@ pub(crate) struct Beside {
     read: Vec<Read>,
     /// Whether any table was refused.
     is_any_lost: bool,
+    /// Whether a log file was gone as a whole.
+    is_gone: bool,
 }
 
 /// What was read of a table.
@@ -421,7 +605,10 @@ pub(crate) async fn read_beside_damage(life: &Life) -> Answer<Beside> {
     }
     let manifest = life.instance.manifest();
     let needed = needed_of(&manifest, &logs);
-    let mut beside = Beside::default();
+    let mut beside = Beside {
+        is_gone: logs.iter().any(|(_, harm)| *harm == Harm::Gone),
+        ..Beside::default()
+    };
     for table in 0..life.run.story.tables.len() {
         let since = life.world().now();
         match read_one(life, table).await {
@@ -540,15 +727,22 @@ pub(crate) async fn compare_read_beside(life: &Life, beside: &Beside) -> Answer<
     if beside.is_any_lost {
         life.world().meet(Mark::LogRestored);
     }
+    if beside.is_any_lost && beside.is_gone {
+        life.world().meet(Mark::GoneLogBack);
+    }
     Ok(())
 }
 
-/// The damaged files of the manifest that are still on the disk.
+/// The damaged files of the manifest that are still on the disk, and those that are gone and that
+/// others don't stand for.
 pub(crate) fn unreplaced(life: &Life) -> Vec<String> {
-    let files = listed(life.store.disk(), "manifest/");
-    let damaged = life.run.wounds.of(Of::Manifest).into_iter();
-    let there = damaged.filter(|(name, _)| files.iter().any(|(file, _)| file == name));
-    there.map(|(name, _)| name).collect()
+    let known = life.instance.manifest().number;
+    let disk = life.store.disk();
+    let Folder { files, damaged } = life.run.folder(disk, "manifest/", Of::Manifest);
+    let is_told = told_through(&files, &damaged) >= Some(known);
+    let left = damaged.into_iter();
+    let left = left.filter(|(_, harm)| *harm != Harm::Gone || !is_told);
+    left.map(|(name, _)| name).collect()
 }
 
 /// A verification has damaged files of the manifest replaced: what they say is in memory.
@@ -558,7 +752,11 @@ pub(crate) fn unreplaced(life: &Life) -> Vec<String> {
 pub(crate) fn check_replaced(life: &Life, before: &[String]) -> Result<(), Trouble> {
     let left = unreplaced(life);
     if left.is_empty() && !before.is_empty() {
-        life.world().meet(Mark::ManifestReplaced);
+        let mut gone = before.iter().filter(|name| life.run.wounds.is_gone(name));
+        life.world().meet(match gone.next() {
+            Some(_) => Mark::GoneReplaced,
+            None => Mark::ManifestReplaced,
+        });
     }
     match left.is_empty() {
         true => Ok(()),

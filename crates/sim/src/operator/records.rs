@@ -51,8 +51,8 @@ async fn strike_the_manifest(life: &Life, dice: &mut Dice) -> Answer<()> {
 
 /// For a while a log is damaged, while everybody goes on. Then it is restored.
 async fn strike_the_log(life: &Life, dice: &mut Dice) -> Answer<()> {
-    let sorted = life.instance.manifest().sorted_through.0;
-    let Some(file) = strike_log(&life.run, life.store.disk(), dice, sorted, false) else {
+    let manifest = life.instance.manifest();
+    let Some(file) = strike_log(&life.run, life.store.disk(), dice, &manifest, true) else {
         return Ok(());
     };
     let held = Duration::from_millis(dice.between(1, 60));

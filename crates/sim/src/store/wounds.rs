@@ -153,6 +153,27 @@ impl Wounds {
         self.0.lock().len()
     }
 
+    /// Whether a file is not there.
+    pub fn is_gone(&self, name: &str) -> bool {
+        self.harm(name) == Some(Harm::Gone)
+    }
+
+    /// How many files of the log were ever taken away.
+    pub fn logs_taken(&self) -> usize {
+        let wounds = self.0.lock();
+        let taken = wounds
+            .values()
+            .filter(|wound| wound.of == Of::Log && wound.harm == Harm::Gone);
+        taken.count()
+    }
+
+    /// Leaves out of a listing what is not there.
+    pub(super) fn hide(&self, listed: &mut Vec<(String, u64)>) {
+        if !self.is_empty() {
+            listed.retain(|(name, _)| !self.is_gone(name));
+        }
+    }
+
     /// What has become of a file.
     pub(super) fn harm(&self, name: &str) -> Option<Harm> {
         let wounds = self.0.lock();

@@ -1,6 +1,6 @@
-//! What is needed of a damaged log and of a damaged manifest.
+//! What is needed of a damaged log.
 
-use super::{Harm, LogImage, draw_flip, draw_torn, is_needed, is_told};
+use super::{Harm, LogImage, draw_flip, draw_torn, is_needed};
 use crate::dice::Dice;
 
 const LOG: &str = "log/0000000000000001.log";
@@ -88,18 +88,4 @@ fn a_flip_never_makes_a_frame_look_unwritten() {
         let harm = draw_flip(&mut Dice::of(seed, 1), &log, &frame);
         assert_ne!(harm, Some(flip(frame.from)), "{seed}");
     }
-}
-
-#[test]
-fn a_manifest_is_told_by_a_checkpoint_and_the_edits_after_it() {
-    let name = |number: u64, kind: &str| format!("manifest/{number:020}.{kind}");
-    let mut files: Vec<(String, u64)> = (1..=6).map(|at| (name(at, "edit"), 9)).collect();
-    files.push((name(4, "checkpoint"), 9));
-    let told = |damaged: &[String]| {
-        let damaged: Vec<_> = damaged.iter().map(|name| (name.clone(), flip(1))).collect();
-        is_told(&files, &damaged)
-    };
-    assert!(told(&[]) && told(&[name(4, "edit")]) && told(&[name(4, "checkpoint")]));
-    assert!(!told(&[name(5, "edit")]) && !told(&[name(6, "edit")]));
-    assert!(!told(&[name(4, "checkpoint"), name(2, "edit")]));
 }

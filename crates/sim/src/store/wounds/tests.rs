@@ -35,3 +35,21 @@ fn a_file_that_is_whole_again_is_told_of_all_the_same() {
     assert_eq!(wounds.whole_since(text), Some(Duration::from_secs(3)));
     assert!(wounds.of(Of::Log).is_empty());
 }
+
+#[test]
+fn what_is_gone_is_in_no_listing_until_it_comes_back() {
+    let wounds = Wounds::default();
+    wounds.strike("log/1", Harm::Gone, Of::Log);
+    wounds.strike("log/2", Harm::Flip { byte: 0, bit: 1 }, Of::Log);
+    let listed = || {
+        let mut listed: Vec<(String, u64)> = vec![("log/1".into(), 9), ("log/2".into(), 9)];
+        wounds.hide(&mut listed);
+        listed.len()
+    };
+    assert!(wounds.is_gone("log/1") && !wounds.is_gone("log/2"));
+    assert_eq!(listed(), 1);
+    assert!(wounds.length("log/1", 9).is_err());
+    wounds.restore("log/1", Duration::from_secs(3));
+    assert_eq!((listed(), wounds.logs_taken()), (2, 1));
+    assert_eq!(wounds.length("log/1", 9).unwrap(), 9);
+}
