@@ -19,6 +19,7 @@ use crate::mixes::Mixes;
 use crate::model::Model;
 use crate::names::Names;
 use crate::rows::{Known, Maps, ledger_rows};
+use crate::sequences::Sequences;
 use crate::store::{Of, Past, SimStore, Wounds};
 use crate::story::{End, LifeDraw, Story};
 use crate::world::World;
@@ -101,6 +102,8 @@ pub(crate) struct Run {
     pub(crate) gone: Mutex<BTreeMap<usize, BTreeSet<usize>>>,
     /// What answers said of numbers.
     pub(crate) names: Mutex<Names>,
+    /// What sequences gave out.
+    pub(crate) sequences: Mutex<Sequences>,
     /// What was done.
     pub(crate) tally: Mutex<Tally>,
 }

@@ -176,6 +176,14 @@ marks! {
     OpenedWithoutManifest "a database was opened though a file of its manifest was gone",
     GoneLogBack "a log file that was gone and came back gave its rows back",
     GoneReplaced "a verification missed an edit, and had all told without it",
+    // Sequences.
+    NumbersTaken "numbers were taken from a sequence",
+    NumbersRefused "numbers were asked for, and refused or in doubt",
+    NumbersGoOn "a sequence went on after a restart, behind all that it had given out",
+    NumbersSkipped "numbers that were reserved before a restart were left out",
+    NumbersAgain "a sequence that begins again where it ends did",
+    CrashInReserve "a crash during a commit that reserves numbers",
+    SequenceRemade "a sequence was dropped and made again, and began anew",
     // Few changes that are merged into the authority.
     GroupCopied "a row group between others that few changes met was copied",
     GroupPatched "columns of a row group were patched",

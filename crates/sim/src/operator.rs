@@ -19,6 +19,7 @@ use crate::life::{Answer, Life, Trouble};
 use crate::marks::Mark;
 use crate::reader::{compare_all, compare_one, ids_of};
 use crate::store::{Harm, Of};
+use crate::taker::take_at_rest;
 
 mod records;
 mod views;
@@ -357,6 +358,7 @@ async fn come_to_rest(life: &Life) -> Answer<()> {
         life.world().meet(Mark::HealedForGood);
     }
     records::replaced(life).await?;
+    take_at_rest(life).await?;
     match compared(life).await {
         // Nobody had met the damage before.
         Err(Trouble::Excused(error)) => {

@@ -30,6 +30,7 @@ use crate::rows::Known;
 use crate::schema::{LEDGER, TableDraw, ledger_spec};
 use crate::store::{Past, Rates, SimStore, Wounds};
 use crate::story::{End, LifeDraw, OPERATIONS_MIN, Story, Trim};
+use crate::taker::{check_sequences, make_sequences, take};
 use crate::violation::caught;
 use crate::world::{Stopped, World};
 use crate::writer::{Writer, write};
@@ -154,6 +155,7 @@ impl Cast {
                 shown: Mutex::default(),
                 gone: Mutex::default(),
                 names: Mutex::default(),
+                sequences: Mutex::default(),
                 tally: Mutex::default(),
                 story,
             }),
@@ -300,6 +302,10 @@ async fn live(
         let writer = Arc::clone(&writers[at % writers.len()]);
         let reading = read(Arc::clone(&life), reader, writer);
         tasks.push(world.start(&format!("reader-{at}"), Box::pin(reading)));
+    }
+    for at in 0..life.run.story.sequences.takers {
+        let taking = take(Arc::clone(&life), at);
+        tasks.push(world.start(&format!("taker-{at}"), Box::pin(taking)));
     }
     if life.run.story.trim.operator {
         tasks.push(world.start("operator", Box::pin(operate(Arc::clone(&life)))));
@@ -459,6 +465,7 @@ impl Opening {
         }
         settle_unheard(&life);
         certainly(&life, check_views(&life).map_err(Trouble::Wrong))?;
+        certainly(&life, check_sequences(&life).map_err(Trouble::Wrong))?;
         if is_damaged {
             certainly(&life, compare_read_beside(&life, &beside).await)?;
             life.store.set_faults(true);
@@ -521,6 +528,7 @@ impl Opening {
             }
             tables.push(table);
         }
+        make_sequences(&self.run, &instance).await?;
         let maps = tables.iter().zip(&story.tables);
         let maps = maps.map(|(table, draw)| map_of(&instance, &table.table, draw));
         Ok(Made {

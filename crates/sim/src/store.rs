@@ -501,10 +501,13 @@ impl SimStore {
         Ok(())
     }
 
-    /// Notes what becomes of a commit of the remap stage.
-    fn note_remap(&self, fate: Fate, crash: bool, edit: &[u8]) {
-        let needle = br#""remapped""#;
-        if !edit.windows(needle.len()).any(|part| part == needle) {
+    /// Notes what becomes of a commit of the remap stage, or of one that reserves numbers.
+    fn note_edit(&self, fate: Fate, crash: bool, edit: &[u8]) {
+        let is = |needle: &[u8]| edit.windows(needle.len()).any(|part| part == needle);
+        if crash && is(br#""reserve_numbers""#) {
+            self.world.meet(Mark::CrashInReserve);
+        }
+        if !is(br#""remapped""#) {
             return;
         }
         if crash {
@@ -539,7 +542,7 @@ impl Store for SimStore {
     async fn put_if_absent(&self, name: &str, bytes: Bytes) -> StoreResult<()> {
         let (fate, crash) = self.begin(Operation::Put, name, bytes.len() as u64).await;
         if fate != Fate::Happen || crash {
-            self.note_remap(fate, crash, &bytes);
+            self.note_edit(fate, crash, &bytes);
         }
         // What is put is the manifest's, and text.
         self.world.note("content", 0, 0, || {

@@ -26,6 +26,8 @@ const FRAMES_PERMILLE: u64 = 100;
 const RECORDS_PERMILLE: u64 = 100;
 /// So many of a hundred times such a file is gone as a whole.
 const GONE_PERCENT: u64 = 40;
+/// In so many of a thousand somebody takes numbers of sequences.
+const SEQUENCES_PERMILLE: u64 = 100;
 
 /// What is left out of a story.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +64,8 @@ pub struct Trim {
     pub remakes: bool,
     /// Whether batches fill several frames of the log.
     pub frames: bool,
+    /// Whether somebody takes numbers of sequences.
+    pub sequences: bool,
     /// Whether processes crash or are closed before the end.
     pub lives: usize,
     /// Batches and queries.
@@ -98,6 +102,7 @@ impl Trim {
         replaces: true,
         remakes: true,
         frames: true,
+        sequences: true,
         lives: 8,
         operations: OPERATIONS_MIN,
         planted: None,
@@ -142,6 +147,33 @@ pub struct Records {
     pub gone: u64,
     /// Whether a file of the manifest is when everything is at rest.
     pub at_rest: bool,
+}
+
+/// A sequence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SequenceDraw {
+    /// Its name.
+    pub name: String,
+    /// The first number.
+    pub start: i64,
+    /// From each number to the next; never 0.
+    pub increment: i64,
+    /// The least number and the greatest.
+    pub bounds: (i64, i64),
+    /// Whether it begins again where it ends.
+    pub cycles: bool,
+}
+
+/// The sequences of a story, and who takes their numbers.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sequences {
+    /// Which there are; mostly none.
+    pub drawn: Vec<SequenceDraw>,
+    /// How many take numbers.
+    pub takers: usize,
+    /// Of a thousand times that the first of them takes some: how often it drops the sequence in
+    /// their place, and makes it again.
+    pub remakes: u64,
 }
 
 /// How a life of the processes ends.
@@ -208,6 +240,8 @@ pub struct Story {
     pub last_strike: bool,
     /// How often files of the log and of the manifest are damaged for good.
     pub records: Records,
+    /// The sequences, and who takes their numbers.
+    pub sequences: Sequences,
     /// The lives of the processes.
     pub lives: Vec<LifeDraw>,
     /// What is left out.
@@ -256,6 +290,10 @@ impl Story {
             readers: (Dice::of(seed, 13).between(2, 3) as usize).min(trim.readers),
             rates,
             records,
+            sequences: match trim.sequences {
+                true => draw_sequences(&mut Dice::of(seed, 65)),
+                false => Sequences::default(),
+            },
             lives,
             trim,
         }
@@ -482,6 +520,36 @@ fn draw_records(dice: &mut Dice, lives: &mut Vec<LifeDraw>, trim: Trim) -> Recor
         between: 75,
         gone: if trim.gone { GONE_PERCENT } else { 0 },
         at_rest: dice.percent(40),
+    }
+}
+
+/// In some stories somebody takes numbers of sequences.
+fn draw_sequences(dice: &mut Dice) -> Sequences {
+    if !dice.permille(SEQUENCES_PERMILLE) {
+        return Sequences::default();
+    }
+    let rising = (1, i64::MAX);
+    let falling = (i64::MIN, -1);
+    let draw = |number: u64| {
+        let (start, increment, bounds, cycles) = *dice.weigh(&[
+            (3, (1, 1, rising, false)),
+            (2, (10, 3, rising, false)),
+            (1, (-1, -2, falling, false)),
+            (1, (1, 1, (1, 60), true)),
+        ]);
+        SequenceDraw {
+            name: format!("s{number}"),
+            start,
+            increment,
+            bounds,
+            cycles,
+        }
+    };
+    let count = dice.between(1, 2);
+    Sequences {
+        drawn: (0..count).map(draw).collect(),
+        takers: dice.between(1, 2) as usize,
+        remakes: *dice.pick(&[0, 40]),
     }
 }
 

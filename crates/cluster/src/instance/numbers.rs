@@ -1,11 +1,14 @@
 //! Numbers of sequences.
 
 use async_recursion::async_recursion as boxed;
+use lazybase_engine::env::planted::{Planted, is_planted};
 use lazybase_model::sequence::Counter;
 use lazybase_model::{Result, SequenceId};
+use tokio::sync::oneshot;
 
 use super::Instance;
-use crate::coordinator::Command;
+use crate::coordinator::{Command, Event};
+use crate::sequences::Reserved;
 
 impl Instance {
     /// An id for a sequence that is being defined: nobody else gets it. It is not there yet:
@@ -36,14 +39,40 @@ impl Instance {
                 return Ok(taken);
             }
             let block = sequences.block_for(sequence, missing);
-            let reserved = self.ask(|reply| Command::ReserveNumbers {
-                sequence,
-                count: block,
-                reply,
-            });
-            sequences.put(sequence, reserved.await??);
+            let reserved = match is_planted(Planted::NumbersEarly) {
+                true => self.reserve_unheard(sequence, block)?,
+                false => self.reserve(sequence, block).await?,
+            };
+            sequences.put(sequence, reserved);
             sequences.forget(&self.manifest());
         }
+    }
+
+    async fn reserve(&self, sequence: SequenceId, count: u64) -> Result<Reserved> {
+        let reserved = self.ask(|reply| Command::ReserveNumbers {
+            sequence,
+            count,
+            reply,
+        });
+        reserved.await?
+    }
+
+    /// The same, without waiting until it is done.
+    fn reserve_unheard(&self, sequence: SequenceId, count: u64) -> Result<Reserved> {
+        let manifest = self.manifest();
+        let state = manifest.sequence(sequence)?;
+        let (reply, _) = oneshot::channel();
+        // Nobody hears whether the coordinator is there.
+        let _ = self.events.send(Event::Asked(Command::ReserveNumbers {
+            sequence,
+            count,
+            reply,
+        }));
+        Ok(Reserved {
+            block: state.sequence.block(state.counter, count)?,
+            set_in: state.set_in,
+            before: state.counter,
+        })
     }
 
     /// Where a sequence stands, as far as numbers were given out.

@@ -77,6 +77,7 @@ planted! {
     ViewBuiltAhead "a view built over rows misses what comes in meanwhile",
     DamageIsEnd "a damaged frame of the newest log file is taken for the end of the log",
     MissingIsEmpty "a log file that is missing is taken for one that held nothing",
+    NumbersEarly "numbers of a sequence are given out before the edit that reserves them is there",
 }
 
 /// Whether faults can be planted in this build.

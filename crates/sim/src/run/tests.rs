@@ -80,7 +80,7 @@ const WITHOUT_REPLACED: Trim = Trim {
 };
 
 /// What they held before the log and the manifest were damaged in them, views and tables made over
-/// rows, and batches of several frames written.
+/// rows, batches of several frames written, and numbers of sequences taken.
 const WITHOUT_LATER: Trim = Trim {
     schema: Allowed {
         later: false,
@@ -88,6 +88,7 @@ const WITHOUT_LATER: Trim = Trim {
     },
     remakes: false,
     frames: false,
+    sequences: false,
     records: false,
     ..Trim::NOTHING
 };
