@@ -286,8 +286,12 @@ enum Values {
     Date(PrimitiveArray<Date32Type>),
     /// In microseconds.
     Time(PrimitiveArray<Int64Type>),
+    /// The same in nanoseconds, for which binary formats have no digits.
+    TimeNanos(PrimitiveArray<Int64Type>),
     /// In microseconds; whether it has a zone.
     Timestamp(PrimitiveArray<Int64Type>, bool),
+    /// The same in nanoseconds.
+    TimestampNanos(PrimitiveArray<Int64Type>, bool),
     Interval(IntervalMonthDayNanoArray, IntervalStyle),
     /// As plain text.
     Numeric(StringArray),
@@ -317,14 +321,7 @@ impl Values {
                 false => cast(field, column, data_type),
             }
         };
-        let micros = |data_type: &DataType| match column.data_type() {
-            // What the protocol has no digits for is left out, before 1970 too.
-            DataType::Timestamp(TimeUnit::Nanosecond, _) => {
-                let nanos = as_i64(column)?;
-                Ok(nanos.unary(|nanos| nanos.div_euclid(1_000)))
-            }
-            _ => as_i64(&to(data_type)?),
-        };
+        let micros = |data_type: &DataType| as_i64(&to(data_type)?);
         Ok(match (types::of_field(field), column.data_type()) {
             (_, DataType::Null) => Values::Null,
             (types::BOOL, _) => Values::Bool(column.as_boolean().clone()),
@@ -338,7 +335,13 @@ impl Values {
             (types::UUID, _) => Values::Uuid(to(&DataType::Utf8)?.as_string().clone()),
             (types::BYTEA, _) => Values::Bytes(to(&DataType::Binary)?.as_binary().clone()),
             (types::DATE, _) => Values::Date(to(&DataType::Date32)?.as_primitive().clone()),
+            (types::TIME, DataType::Time64(TimeUnit::Nanosecond)) => {
+                Values::TimeNanos(as_i64(column)?)
+            }
             (types::TIME, _) => Values::Time(micros(&DataType::Time64(TimeUnit::Microsecond))?),
+            (_, DataType::Timestamp(TimeUnit::Nanosecond, zone)) => {
+                Values::TimestampNanos(as_i64(column)?, zone.is_some())
+            }
             (types::TIMESTAMP, _) => {
                 let wanted = DataType::Timestamp(TimeUnit::Microsecond, None);
                 Values::Timestamp(micros(&wanted)?, false)
@@ -422,7 +425,11 @@ impl Values {
             }
             Values::Date(array) => text_form::date(array.value(row), out),
             Values::Time(array) => text_form::time(array.value(row), out),
+            Values::TimeNanos(array) => text_form::time_of_nanos(array.value(row), out),
             Values::Timestamp(array, zone) => text_form::timestamp(array.value(row), *zone, out),
+            Values::TimestampNanos(array, zone) => {
+                text_form::timestamp_of_nanos(array.value(row), *zone, out);
+            }
             Values::Interval(array, style) => {
                 let value = array.value(row);
                 let (months, days) = (value.months, value.days);
@@ -458,8 +465,14 @@ impl Values {
                 out.put_i32(array.value(row).wrapping_sub(text_form::EPOCH_DAYS))
             }
             Values::Time(array) => out.put_i64(array.value(row)),
+            Values::TimeNanos(array) => out.put_i64(array.value(row) / 1_000),
             Values::Timestamp(array, _) => {
                 out.put_i64(array.value(row).saturating_sub(text_form::EPOCH_MICROS));
+            }
+            Values::TimestampNanos(array, _) => {
+                // The last microsecond before it, also before 1970.
+                let micros = array.value(row).div_euclid(1_000);
+                out.put_i64(micros - text_form::EPOCH_MICROS);
             }
             Values::Interval(array, _) => {
                 let value = array.value(row);

@@ -59,10 +59,18 @@ pub fn date(days: i32, out: &mut impl Write) {
 
 /// Appends a time of day, its fraction without the zeros at its end.
 pub fn time(micros: i64, out: &mut impl Write) {
-    let seconds = micros / 1_000_000;
+    clock(micros / 1_000_000, micros % 1_000_000 * 1_000, out);
+}
+
+/// The same of a time of day in nanoseconds.
+pub fn time_of_nanos(nanos: i64, out: &mut impl Write) {
+    clock(nanos / 1_000_000_000, nanos % 1_000_000_000, out);
+}
+
+fn clock(seconds: i64, nanos: i64, out: &mut impl Write) {
     let (hour, minute, second) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
     let _ = write!(out, "{hour:02}:{minute:02}:{second:02}");
-    fraction(micros % 1_000_000 * 1_000, out);
+    fraction(nanos, out);
 }
 
 fn fraction(nanos: i64, out: &mut impl Write) {
@@ -78,11 +86,16 @@ pub fn timestamp(micros: i64, zone: bool, out: &mut impl Write) {
     moment(seconds, micros.rem_euclid(1_000_000) * 1_000, zone, out);
 }
 
+/// The same of a timestamp in nanoseconds.
+pub fn timestamp_of_nanos(nanos: i64, zone: bool, out: &mut impl Write) {
+    let seconds = nanos.div_euclid(1_000_000_000);
+    moment(seconds, nanos.rem_euclid(1_000_000_000), zone, out);
+}
+
 fn moment(seconds: i64, nanos: i64, zone: bool, out: &mut impl Write) {
     let before = put_date(seconds.div_euclid(DAY_SECONDS), out);
     let _ = out.write_char(' ');
-    time(seconds.rem_euclid(DAY_SECONDS) * 1_000_000, out);
-    fraction(nanos, out);
+    clock(seconds.rem_euclid(DAY_SECONDS), nanos, out);
     if zone {
         let _ = out.write_str("+00");
     }
@@ -374,9 +387,7 @@ impl Values {
                 timestamp(array.as_primitive::<Int64Type>().value(row), *zone, out);
             }
             Values::Nanos(array, zone) => {
-                let nanos = array.as_primitive::<Int64Type>().value(row);
-                let seconds = nanos.div_euclid(1_000_000_000);
-                moment(seconds, nanos.rem_euclid(1_000_000_000), *zone, out);
+                timestamp_of_nanos(array.as_primitive::<Int64Type>().value(row), *zone, out);
             }
             Values::Interval(array) => {
                 let value = array.value(row);

@@ -1,7 +1,8 @@
 //! Tests of `cells`.
 
 use arrow::array::{
-    Decimal128Array, Float64Array, Int32Array, StringArray, StructArray, UInt64Array,
+    Decimal128Array, Float64Array, Int32Array, StringArray, StructArray, Time64NanosecondArray,
+    TimestampNanosecondArray, UInt64Array,
 };
 use arrow::datatypes::Int32Type;
 
@@ -53,6 +54,24 @@ fn numbers_are_spelt_as_postgresql_does() {
     assert_eq!(texts(Arc::new(decimals)), expected);
     let large = UInt64Array::from(vec![u64::MAX]);
     assert_eq!(texts(Arc::new(large)), some(&["18446744073709551615"]));
+}
+
+#[test]
+fn nanoseconds_are_whole_in_texts_and_cut_in_binary() {
+    let clocks: ArrayRef = Arc::new(Time64NanosecondArray::from(vec![86_399_000_000_001]));
+    let moments: ArrayRef = Arc::new(TimestampNanosecondArray::from(vec![-1]));
+    assert_eq!(texts(Arc::clone(&clocks)), some(&["23:59:59.000000001"]));
+    assert_eq!(
+        texts(Arc::clone(&moments)),
+        some(&["1969-12-31 23:59:59.999999999"])
+    );
+    let batch = RecordBatch::try_from_iter([("c", clocks), ("m", moments)]).unwrap();
+    let rows = Rows::new(&batch, &batch.schema(), &[1]).unwrap();
+    let mut out = BytesMut::new();
+    rows.put_cells(0, &mut out);
+    let (clock, moment) = (86_399_000_000_i64, -1 - text_form::EPOCH_MICROS);
+    assert_eq!(&out[4..12], clock.to_be_bytes());
+    assert_eq!(&out[16..], moment.to_be_bytes());
 }
 
 #[test]

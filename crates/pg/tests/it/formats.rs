@@ -8,11 +8,13 @@ use crate::raw::Raw;
 use crate::served::{Served, cells, sqlstate};
 
 /// Types with some values, as SQL writes them.
-const TYPES: [(&str, &[&str]); 26] = [
+const TYPES: [(&str, &[&str]); 36] = [
     ("BOOLEAN", &["true", "false"]),
+    ("TINYINT", &["-128", "127"]),
     ("SMALLINT", &["-32768", "32767"]),
     ("INT", &["-2147483648", "7"]),
     ("BIGINT", &["-9223372036854775808", "9223372036854775807"]),
+    ("TINYINT UNSIGNED", &["255"]),
     ("SMALLINT UNSIGNED", &["65535"]),
     ("INT UNSIGNED", &["4294967295"]),
     ("BIGINT UNSIGNED", &["18446744073709551615"]),
@@ -36,6 +38,7 @@ const TYPES: [(&str, &[&str]); 26] = [
         ],
     ),
     ("VARCHAR(5)", &["'abcde'"]),
+    ("JSON", &["'{\"a\": [1, \"x\\n\"]}'", "'null'", "'\"\"'"]),
     ("BYTEA", &["X'00ff5c'", "X''"]),
     ("UUID", &["'0a0b0c0d-0e0f-1011-1213-141516171819'"]),
     (
@@ -48,6 +51,10 @@ const TYPES: [(&str, &[&str]); 26] = [
         ],
     ),
     ("TIME", &["'00:00:00'", "'23:59:59.999999'"]),
+    ("TIME(0)", &["'23:59:59'"]),
+    ("TIME(3)", &["'23:59:59.999'"]),
+    // Digits that binary formats have; with more of them below.
+    ("TIME(9)", &["'23:59:59.999999'"]),
     (
         "TIMESTAMP",
         &[
@@ -55,6 +62,13 @@ const TYPES: [(&str, &[&str]); 26] = [
             "'0044-03-15 12:00:00 BC'",
             "'12345-06-07 01:02:03'",
         ],
+    ),
+    ("TIMESTAMP(0)", &["'1969-12-31 23:59:59'"]),
+    ("TIMESTAMP(3)", &["'1969-12-31 23:59:59.999'"]),
+    ("TIMESTAMP(9)", &["'1969-12-31 23:59:59.999999'"]),
+    (
+        "TIMESTAMP(9) WITH TIME ZONE",
+        &["'2013-01-02 03:04:05.000006+00'"],
     ),
     (
         "TIMESTAMPTZ",
@@ -117,6 +131,44 @@ async fn every_type_comes_back_as_it_went() {
             let drop = format!("DROP TABLE into{at}");
             client.batch_execute(&drop).await.unwrap();
         }
+    }
+    served.stop().await;
+}
+
+/// PostgreSQL's binary formats have six digits of a second: what is finer is cut there alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nanoseconds_come_back_from_all_but_binary() {
+    const COLUMNS: &str = "(t TIMESTAMP(9) PRIMARY KEY, z TIMESTAMP(9) WITH TIME ZONE, \
+         c TIME(9), l TIMESTAMP(9)[])";
+    const ROW: [&str; 4] = [
+        "1969-12-31 23:59:59.999999999",
+        "2024-01-01 00:00:00.123456789+00",
+        "23:59:59.000000001",
+        "{\"2024-01-01 00:00:00.000000001\",NULL}",
+    ];
+    const CUT: [&str; 4] = [
+        "1969-12-31 23:59:59.999999",
+        "2024-01-01 00:00:00.123456+00",
+        "23:59:59",
+        "{\"2024-01-01 00:00:00\",NULL}",
+    ];
+    let served = Served::start().await;
+    let client = served.client().await;
+    let made = format!("CREATE TABLE finer {COLUMNS}");
+    client.batch_execute(&made).await.unwrap();
+    let row = ROW.map(|value| format!("'{value}'")).join(", ");
+    let insert = format!("INSERT INTO finer VALUES ({row})");
+    client.batch_execute(&insert).await.unwrap();
+    assert_eq!(cells(&client, "SELECT * FROM finer").await, [ROW]);
+    for (format, expected) in [("text", ROW), ("csv", ROW), ("binary", CUT)] {
+        let out = format!("COPY finer TO STDOUT (FORMAT {format})");
+        let data = copy_out(&client, &out).await;
+        let made = format!("CREATE TABLE {format}_copy {COLUMNS}");
+        client.batch_execute(&made).await.unwrap();
+        let into = format!("COPY {format}_copy FROM STDIN (FORMAT {format})");
+        copy_in(&client, &into, &data).await.unwrap();
+        let found = cells(&client, &format!("SELECT * FROM {format}_copy")).await;
+        assert_eq!(found, [expected], "{format}");
     }
     served.stop().await;
 }

@@ -6,11 +6,13 @@ use crate::served::{Served, cells, sqlstate};
 const ROW: &str = "INSERT INTO t VALUES (1, true, 2, 3, 4, 1.5, 2.25, 12345.67, 'text', X'00ff', \
      '0a0b0c0d-0e0f-1011-1213-141516171819', '2013-01-02', '03:04:05.5', \
      '2013-01-02 03:04:05.000006', '2013-01-02 03:04:05+00', '1 month 2 days 3 seconds', \
-     ARRAY[1, NULL, 3], 18446744073709551615)";
+     ARRAY[1, NULL, 3], 18446744073709551615, -128, '{\"a\": 1}', \
+     '2013-01-02 03:04:05.000000006', '03:04:05.000000006')";
 
 const TABLE: &str = "CREATE TABLE t (k INT PRIMARY KEY, b BOOLEAN, s SMALLINT, i INT, l BIGINT, \
      f REAL, d DOUBLE PRECISION, n DECIMAL(10, 2), t TEXT, y BYTEA, u UUID, dt DATE, tm TIME, \
-     ts TIMESTAMP, tz TIMESTAMPTZ, iv INTERVAL, a INT[], ul BIGINT UNSIGNED)";
+     ts TIMESTAMP, tz TIMESTAMPTZ, iv INTERVAL, a INT[], ul BIGINT UNSIGNED, \
+     ti TINYINT, j JSON, ns TIMESTAMP(9), tn TIME(9))";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_type_is_read_as_text_and_as_binary() {
@@ -46,10 +48,14 @@ async fn every_type_is_read_as_text_and_as_binary() {
             "1 mon 2 days 00:00:03",
             "{1,NULL,3}",
             "18446744073709551615",
+            "-128",
+            "{\"a\": 1}",
+            "2013-01-02 03:04:05.000000006",
+            "03:04:05.000000006",
         ]
     );
     let row = client
-        .query_one("SELECT b, s, i, l, f, d, t, y, a FROM t", &[])
+        .query_one("SELECT b, s, i, l, f, d, t, y, a, ti FROM t", &[])
         .await
         .unwrap();
     assert!(row.get::<_, bool>(0));
@@ -59,6 +65,7 @@ async fn every_type_is_read_as_text_and_as_binary() {
     assert_eq!(row.get::<_, &str>(6), "text");
     assert_eq!(row.get::<_, &[u8]>(7), [0, 255]);
     assert_eq!(row.get::<_, Vec<Option<i32>>>(8), [Some(1), None, Some(3)]);
+    assert_eq!(row.get::<_, i16>(9), -128);
     served.stop().await;
 }
 
