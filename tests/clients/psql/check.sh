@@ -35,6 +35,23 @@ ask "$url" -c '\d' -c '\dt+' -c '\d ps' -c '\d+ ps' -c '\di' -c '\l' -c '\dn' -c
 told 'told by psql' 'ps_pkey' 'character varying(20)' 'numeric(8,2)' 'integer[]' 'lazybase' \
     'public' 'PRIMARY KEY' 'You are connected to database'
 
+# The rest of its family: nearly all of these lists are empty here, and none is an error.
+family=('\dD' '\dC' '\do' '\dO' '\dL' '\dA' '\dAc' '\dAf' '\dAo' '\dAp' '\dF' '\dFd' '\dFp' '\dFt'
+    '\dy' '\dRp' '\dRs' '\drds' '\des' '\det' '\dew' '\deu' '\dX' '\dP' '\dl' '\dE' '\z' '\dS'
+    '\sv ps_seen')
+# \dconfig came with psql 15.
+if psql --version | grep -qE ' (1[5-9]|[2-9][0-9])'; then
+    family+=('\dconfig')
+fi
+commands=()
+for command in "${family[@]}"; do
+    commands+=(-c "$command")
+done
+ask "$url" -c 'CREATE VIEW ps_seen AS SELECT k FROM ps' "${commands[@]}" -c 'DROP VIEW ps_seen'
+told 'List of domains' 'List of casts' 'List of operators' 'List of collations' 'List of languages' \
+    'List of access methods' 'List of publications' 'List of foreign servers' \
+    'List of partitioned relations' 'CREATE OR REPLACE VIEW public.ps_seen' 'pg_class'
+
 ask "$url" -c '\d lazybase.lag' -c '\d+ pg_class' -c '\dv lazybase.*' -c '\dv pg_catalog.pg_a*'
 told 'View "lazybase.lag"' 'View "pg_catalog.pg_class"' 'table_lag' 'pg_attribute'
 

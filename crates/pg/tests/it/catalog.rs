@@ -7,7 +7,7 @@ use crate::served::{Served, cells};
 /// What SQLAlchemy, pgJDBC, pgcli and dbt prepare, as recorded.
 const PREPARED: &str = include_str!("catalog/prepared.sql");
 
-/// What psql sends for `\dt`, `\d`, `\d ct` and `\l`, and SQLAlchemy as it reflects, as recorded.
+/// What psql sends for `\d` and its family, and SQLAlchemy as it reflects, as recorded.
 const RECORDED: &str = include_str!("catalog/recorded.sql");
 
 /// What pg_dump of PostgreSQL 15 sends before it reads tables, as recorded.

@@ -80,7 +80,7 @@ pub(super) const EMPTY: [(&str, &str); 51] = [
     ),
     (
         "pg_amproc",
-        "oid o, amprocfamily o, amproclefttype o, amprocrighttype o, amprocnum s, amproc t",
+        "oid o, amprocfamily o, amproclefttype o, amprocrighttype o, amprocnum s, amproc o",
     ),
     (
         "pg_available_extension_versions",
@@ -144,8 +144,8 @@ pub(super) const EMPTY: [(&str, &str); 51] = [
     ("pg_largeobject_metadata", "oid o, lomowner o, lomacl T?"),
     (
         "pg_opclass",
-        "oid o, tableoid o, opcmethod o, opcname t, opcnamespace o, opcowner o, opcintype o, \
-         opcdefault b",
+        "oid o, tableoid o, opcmethod o, opcname t, opcnamespace o, opcowner o, opcfamily o, \
+         opcintype o, opcdefault b, opckeytype o",
     ),
     (
         "pg_operator",

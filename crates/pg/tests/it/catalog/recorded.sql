@@ -503,3 +503,151 @@ LEFT JOIN pg_catalog.pg_class t ON c.reltoastrelid OPERATOR(pg_catalog.=) t.oid
 WHERE c.relpersistence OPERATOR(pg_catalog.!=) 't'
 AND c.relkind OPERATOR(pg_catalog.=) ANY (array['r', 'm'])
 ORDER BY c.relpages DESC;
+SELECT n.nspname as "Schema",
+t.typname as "Name",
+pg_catalog.format_type(t.typbasetype, t.typtypmod) as "Type",
+(SELECT c.collname FROM pg_catalog.pg_collation c, pg_catalog.pg_type bt
+WHERE c.oid = t.typcollation AND bt.oid = t.typbasetype AND t.typcollation <> bt.typcollation) as "Collation",
+CASE WHEN t.typnotnull THEN 'not null' END as "Nullable",
+t.typdefault as "Default",
+pg_catalog.array_to_string(ARRAY(
+SELECT pg_catalog.pg_get_constraintdef(r.oid, true) FROM pg_catalog.pg_constraint r WHERE t.oid = r.contypid
+), ' ') as "Check"
+FROM pg_catalog.pg_type t
+LEFT JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace
+WHERE t.typtype = 'd'
+AND n.nspname <> 'pg_catalog'
+AND n.nspname <> 'information_schema'
+AND pg_catalog.pg_type_is_visible(t.oid)
+ORDER BY 1, 2;
+SELECT pg_catalog.format_type(castsource, NULL) AS "Source type",
+pg_catalog.format_type(casttarget, NULL) AS "Target type",
+CASE WHEN c.castmethod = 'b' THEN '(binary coercible)'
+WHEN c.castmethod = 'i' THEN '(with inout)'
+ELSE p.proname
+END AS "Function",
+CASE WHEN c.castcontext = 'e' THEN 'no'
+WHEN c.castcontext = 'a' THEN 'in assignment'
+ELSE 'yes'
+END AS "Implicit?"
+FROM pg_catalog.pg_cast c LEFT JOIN pg_catalog.pg_proc p
+ON c.castfunc = p.oid
+LEFT JOIN pg_catalog.pg_type ts
+ON c.castsource = ts.oid
+LEFT JOIN pg_catalog.pg_namespace ns
+ON ns.oid = ts.typnamespace
+LEFT JOIN pg_catalog.pg_type tt
+ON c.casttarget = tt.oid
+LEFT JOIN pg_catalog.pg_namespace nt
+ON nt.oid = tt.typnamespace
+WHERE ( (true  AND pg_catalog.pg_type_is_visible(ts.oid)
+) OR (true  AND pg_catalog.pg_type_is_visible(tt.oid)
+) )
+ORDER BY 1, 2;
+SELECT n.nspname AS "Schema",
+c.collname AS "Name",
+c.collcollate AS "Collate",
+c.collctype AS "Ctype",
+c.colliculocale AS "ICU Locale",
+CASE c.collprovider WHEN 'd' THEN 'default' WHEN 'c' THEN 'libc' WHEN 'i' THEN 'icu' END AS "Provider",
+CASE WHEN c.collisdeterministic THEN 'yes' ELSE 'no' END AS "Deterministic?"
+FROM pg_catalog.pg_collation c, pg_catalog.pg_namespace n
+WHERE n.oid = c.collnamespace
+AND n.nspname <> 'pg_catalog'
+AND n.nspname <> 'information_schema'
+AND c.collencoding IN (-1, pg_catalog.pg_char_to_encoding(pg_catalog.getdatabaseencoding()))
+AND pg_catalog.pg_collation_is_visible(c.oid)
+ORDER BY 1, 2;
+SELECT
+am.amname AS "AM",
+CASE
+WHEN pg_catalog.pg_opfamily_is_visible(f.oid)
+THEN pg_catalog.format('%I', f.opfname)
+ELSE pg_catalog.format('%I.%I', n.nspname, f.opfname)
+END AS "Operator family",
+(SELECT
+pg_catalog.string_agg(pg_catalog.format_type(oc.opcintype, NULL), ', ')
+FROM pg_catalog.pg_opclass oc
+WHERE oc.opcfamily = f.oid) "Applicable types"
+FROM pg_catalog.pg_opfamily f
+LEFT JOIN pg_catalog.pg_am am on am.oid = f.opfmethod
+LEFT JOIN pg_catalog.pg_namespace n ON n.oid = f.opfnamespace
+ORDER BY 1, 2;
+SELECT
+am.amname AS "AM",
+CASE
+WHEN pg_catalog.pg_opfamily_is_visible(of.oid)
+THEN pg_catalog.format('%I', of.opfname)
+ELSE pg_catalog.format('%I.%I', ns.nspname, of.opfname)
+END AS "Operator family",
+pg_catalog.format_type(ap.amproclefttype, NULL) AS "Registered left type",
+pg_catalog.format_type(ap.amprocrighttype, NULL) AS "Registered right type",
+ap.amprocnum AS "Number"
+, p.proname AS "Function"
+FROM pg_catalog.pg_amproc ap
+LEFT JOIN pg_catalog.pg_opfamily of ON of.oid = ap.amprocfamily
+LEFT JOIN pg_catalog.pg_am am ON am.oid = of.opfmethod
+LEFT JOIN pg_catalog.pg_namespace ns ON of.opfnamespace = ns.oid
+LEFT JOIN pg_catalog.pg_proc p ON ap.amproc = p.oid
+ORDER BY 1, 2,
+ap.amproclefttype = ap.amprocrighttype DESC,
+3, 4, 5;
+SELECT evtname as "Name", evtevent as "Event", pg_catalog.pg_get_userbyid(e.evtowner) as "Owner",
+case evtenabled when 'O' then 'enabled'  when 'R' then 'replica'  when 'A' then 'always'  when 'D' then 'disabled' end as "Enabled",
+e.evtfoid::pg_catalog.regproc as "Function", pg_catalog.array_to_string(array(select x from pg_catalog.unnest(evttags) as t(x)), ', ') as "Tags"
+FROM pg_catalog.pg_event_trigger e ORDER BY 1;
+SELECT subname AS "Name"
+,  pg_catalog.pg_get_userbyid(subowner) AS "Owner"
+,  subenabled AS "Enabled"
+,  subpublications AS "Publication"
+FROM pg_catalog.pg_subscription
+WHERE subdbid = (SELECT oid
+FROM pg_catalog.pg_database
+WHERE datname = pg_catalog.current_database())ORDER BY 1;
+SELECT
+es.stxnamespace::pg_catalog.regnamespace::pg_catalog.text AS "Schema",
+es.stxname AS "Name",
+pg_catalog.format('%s FROM %s',
+pg_catalog.pg_get_statisticsobjdef_columns(es.oid),
+es.stxrelid::pg_catalog.regclass) AS "Definition",
+CASE WHEN 'd' = any(es.stxkind) THEN 'defined'
+END AS "Ndistinct",
+CASE WHEN 'f' = any(es.stxkind) THEN 'defined'
+END AS "Dependencies",
+CASE WHEN 'm' = any(es.stxkind) THEN 'defined'
+END AS "MCV"
+FROM pg_catalog.pg_statistic_ext es
+WHERE pg_catalog.pg_statistics_obj_is_visible(es.oid)
+ORDER BY 1, 2;
+SELECT n.nspname as "Schema",
+c.relname as "Name",
+pg_catalog.pg_get_userbyid(c.relowner) as "Owner",
+CASE c.relkind WHEN 'p' THEN 'partitioned table' WHEN 'I' THEN 'partitioned index' END as "Type",
+c2.oid::pg_catalog.regclass as "Table"
+FROM pg_catalog.pg_class c
+LEFT JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+LEFT JOIN pg_catalog.pg_index i ON i.indexrelid = c.oid
+LEFT JOIN pg_catalog.pg_class c2 ON i.indrelid = c2.oid
+WHERE c.relkind IN ('p','I','')
+AND NOT c.relispartition
+AND n.nspname <> 'pg_catalog'
+AND n.nspname !~ '^pg_toast'
+AND n.nspname <> 'information_schema'
+AND pg_catalog.pg_table_is_visible(c.oid)
+ORDER BY "Schema", "Type" DESC, "Name";
+SELECT rolname AS "Role", datname AS "Database",
+pg_catalog.array_to_string(setconfig, E'\n') AS "Settings"
+FROM pg_catalog.pg_db_role_setting s
+LEFT JOIN pg_catalog.pg_database d ON d.oid = setdatabase
+LEFT JOIN pg_catalog.pg_roles r ON r.oid = setrole
+ORDER BY 1, 2;
+SELECT s.name AS "Parameter", pg_catalog.current_setting(s.name) AS "Value"
+FROM pg_catalog.pg_settings s
+WHERE s.source <> 'default' AND
+s.setting IS DISTINCT FROM s.boot_val
+ORDER BY 1;
+SELECT oid as "ID",
+pg_catalog.pg_get_userbyid(lomowner) as "Owner",
+pg_catalog.obj_description(oid, 'pg_largeobject') as "Description"
+FROM pg_catalog.pg_largeobject_metadata
+ORDER BY oid;
