@@ -1,8 +1,9 @@
-"""The ADBC driver for PostgreSQL: Arrow tables by COPY in binary, both ways, with all types; its
-ways to make and append to tables; what it tells about the catalog."""
+"""The ADBC driver for PostgreSQL: Arrow tables by COPY in binary, both ways, with all types that it
+has; its ways to make and append to tables; what it tells about the catalog."""
 
 import datetime
 import decimal
+import uuid
 
 import adbc_driver_postgresql.dbapi as adbc
 import pyarrow
@@ -25,6 +26,10 @@ TYPES = {
     "tz": (pyarrow.timestamp("us", "UTC"), [ZONED, None, ZONED]),
     "l": (pyarrow.list_(pyarrow.int64()), [[1, None, 3], None, []]),
     "lt": (pyarrow.list_(pyarrow.string()), [["a", None], None, []]),
+    "iv": (
+        pyarrow.month_day_nano_interval(),
+        [pyarrow.MonthDayNano([1, 2, 3_000_000_000]), None, pyarrow.MonthDayNano([-13, 0, -500_000_000])],
+    ),
 }
 TABLE = pyarrow.table({name: pyarrow.array(cells, kind) for name, (kind, cells) in TYPES.items()})
 
@@ -57,6 +62,38 @@ def ingest(db):
         db.rollback()
     else:
         raise AssertionError("a table that is there was made again")
+
+
+NUMBERS = [decimal.Decimal(text) for text in ("12.25", "-0.05", "0.00", "12345678901234567890.12")] + [None]
+IDS = [uuid.UUID("0a0b0c0d-0e0f-1011-1213-141516171819"), uuid.UUID(int=0), None, uuid.UUID(int=2**128 - 1), None]
+TEXTS = ['{"a": [1, null]}', "null", None, '"ünï"', "[]"]
+OTHERS = pyarrow.table(
+    {
+        "k": pyarrow.array(range(5), pyarrow.int64()),
+        "n": pyarrow.array(NUMBERS, pyarrow.decimal128(22, 2)),
+        "u": pyarrow.array([None if each is None else each.bytes for each in IDS], pyarrow.uuid()),
+        "j": pyarrow.array(TEXTS, pyarrow.string()),
+    }
+)
+
+
+def others(db):
+    """What the driver fetches as another type than it was sent as: numbers come as texts."""
+    with db.cursor() as cursor:
+        cursor.execute("CREATE TABLE adbc_others (k BIGINT PRIMARY KEY, n DECIMAL(22, 2), u UUID, j JSON)")
+        db.commit()
+        expect(cursor.adbc_ingest("adbc_others", OTHERS, mode="append"), 5)
+        # Its own DECIMAL says neither how many digits there are nor how many are behind the point.
+        expect(cursor.adbc_ingest("adbc_numbers", OTHERS.select(["k", "n"]), mode="create"), 5)
+        db.commit()
+        cursor.execute("SELECT u, j FROM adbc_others ORDER BY k")
+        found = cursor.fetch_arrow_table()
+        expect(found["u"].to_pylist(), IDS)
+        expect(found["j"].to_pylist(), TEXTS)
+        for table in ("adbc_others", "adbc_numbers"):
+            cursor.execute(f"SELECT n FROM {table} ORDER BY k")
+            found = cursor.fetch_arrow_table()["n"].to_pylist()
+            expect([None if text is None else decimal.Decimal(text) for text in found], NUMBERS)
 
 
 def statements(db):
@@ -106,5 +143,5 @@ def schemas(db):
 
 version("adbc-driver-postgresql")
 with adbc.connect(URL) as connection:
-    for part in (ingest, statements, catalog):
+    for part in (ingest, others, statements, catalog):
         part(connection)
