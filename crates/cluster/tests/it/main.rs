@@ -25,6 +25,8 @@ mod repair;
 mod retention;
 mod sequences;
 mod settle;
+#[path = "../../../../tests/skips.rs"]
+mod skips;
 mod sparse;
 mod stages;
 mod superseded;

@@ -27,6 +27,7 @@ use lazybase_model::{Error, ErrorKind, Freshness, Table};
 use tempfile::TempDir;
 
 use crate::harness::{Change, Row, close_whole, commit, create, fresh, open, scan, settings, spec};
+use crate::skips::skip;
 
 /// A file system of the test's own, until it is dropped.
 struct Mount {
@@ -59,9 +60,7 @@ impl Mount {
         match mount(made.root().to_str().unwrap()) {
             Ok(()) => Some(made),
             Err(problem) => {
-                // Around the test harness, which keeps what passing tests print.
-                let word = format!("SKIPPED: this system mounts nothing for tests: {problem}\n");
-                std::io::stderr().write_all(word.as_bytes()).unwrap();
+                skip(&format!("this system mounts nothing for tests: {problem}"));
                 None
             }
         }

@@ -18,6 +18,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion
 
 use crate::raw::startup;
 use crate::served::{LESS_THAN_SILENCE, Served, sqlstate};
+use crate::skips::skip;
 
 /// Makes a certificate authority, and certificates of it for the server and for the client `anna`.
 fn certificates(folder: &Path) {
@@ -93,7 +94,7 @@ impl World {
     async fn psql(&self, more: &str, sql: &str) -> Option<(bool, String)> {
         let psql = Path::new("/usr/bin/psql");
         if !psql.exists() {
-            eprintln!("skipped: there is no psql on this machine");
+            skip("psql over TLS: it is not on this machine");
             return None;
         }
         let ca = self.path("ca.crt");

@@ -12,6 +12,7 @@ use tokio::net::TcpStream;
 
 use crate::raw::{framed, startup};
 use crate::served::{LESS_THAN_SILENCE, Served, sqlstate};
+use crate::skips::skip;
 
 /// A server with roles: from the first one that may log in on, everybody gives a password.
 async fn guarded() -> Served {
@@ -104,7 +105,7 @@ async fn createuser_and_dropuser_work_on_a_fresh_server() {
     let port = served.address.port().to_string();
     for program in ["/usr/bin/createuser", "/usr/bin/dropuser"] {
         if !Path::new(program).exists() {
-            eprintln!("skipped: there is no {program} on this machine");
+            skip(&format!("there is no {program} on this machine"));
             return;
         }
         let mut command = Command::new(program);

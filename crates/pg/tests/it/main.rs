@@ -29,6 +29,8 @@ mod raw;
 mod served;
 mod settings;
 mod simple;
+#[path = "../../../../tests/skips.rs"]
+mod skips;
 mod temporary;
 mod tools;
 mod values;

@@ -20,6 +20,7 @@ use tokio_rustls::rustls::{
 
 use crate::run::Place;
 use crate::server::{PATIENCE, Server};
+use crate::skips::skip;
 
 /// Makes a certificate authority, and certificates of it for the server and for clients.
 fn certificates(folder: &Path) {
@@ -244,7 +245,7 @@ fn the_shell_shows_a_certificate_of_its_own() {
 /// What a shell's lines leave in a folder, if there is openssl.
 fn by_openssl(folder: &Path, lines: &str) -> bool {
     if Command::new("openssl").arg("version").output().is_err() {
-        eprintln!("skipped: there is no openssl on this machine");
+        skip("certificates of openssl: it is not on this machine");
         return false;
     }
     let mut shell = Command::new("bash");

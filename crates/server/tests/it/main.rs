@@ -25,6 +25,8 @@ mod role;
 mod run;
 mod serve;
 mod server;
+#[path = "../../../../tests/skips.rs"]
+mod skips;
 mod terminal;
 mod traced;
 mod url;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::run::Place;
 use crate::server::{PATIENCE, Server};
+use crate::skips::skip;
 
 /// What switches to the other screen, and back; what hides the cursor, and shows it.
 const OTHER_SCREEN: &str = "\u{1b}[?1049h";
@@ -33,7 +34,7 @@ impl Terminal {
         script.env("SHELL", "/bin/sh").env_remove("LAZYBASE_URL");
         script.stdin(Stdio::piped()).stdout(Stdio::piped());
         let Ok(mut child) = script.spawn() else {
-            eprintln!("skipped: there is no script(1) on this machine");
+            skip("pages of a terminal: there is no script(1) on this machine");
             return None;
         };
         let keys = child.stdin.take().unwrap();
