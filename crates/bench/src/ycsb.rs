@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!   load -> A, B, C, D, E, F, each on several connections -> rows and last values checked
+//!        -> a DELETE
 //! ```
 //!
 //! Reads a server; writes its table `usertable`, which is made anew.
@@ -152,7 +153,8 @@ pub(crate) fn run(args: &YcsbArgs) -> Outcome<()> {
         report(&workload.to_string(), args.operations, begun);
         check(&world, &mut control)?;
     }
-    Ok(())
+    // No workload deletes.
+    Client::new(&world, 0)?.delete(&key(0))
 }
 
 fn report(name: &str, operations: u64, begun: Instant) {
@@ -371,6 +373,15 @@ impl<'w> Client<'w> {
         match told.tag.as_str() {
             "UPDATE 1" => Ok(()),
             other => Err(format!("an update said {other:?}").into()),
+        }
+    }
+
+    fn delete(&mut self, key: &str) -> Outcome<()> {
+        let told = self.wire.execute("delete", &[key])?;
+        let left = self.wire.execute("read", &[key])?;
+        match told.tag == "DELETE 1" && left.rows.is_empty() {
+            true => Ok(()),
+            false => Err(format!("{key:?}: {:?}, and {:?} is left", told.tag, left.rows).into()),
         }
     }
 

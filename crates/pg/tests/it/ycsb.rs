@@ -1,5 +1,5 @@
 //! The statements of YCSB's clients for PostgreSQL, to the letter: prepared once, no types
-//! declared, texts in and out.
+//! declared, texts in and out. One of the clients itself is driven by `tests/clients/run`.
 
 use tokio_postgres::types::Type;
 
@@ -10,7 +10,7 @@ fn fields() -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn unmodified_clients_work() {
+async fn the_statements_of_clients_work() {
     let served = Served::start().await;
     let client = served.client().await;
     let columns: Vec<String> = (0..10)
