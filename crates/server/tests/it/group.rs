@@ -2,10 +2,11 @@
 //! may make one, as root may, and others below a group that was handed over to them.
 #![cfg(target_os = "linux")]
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
+
+use crate::skips::skip;
 
 /// With this variable it is a failure where no group can be made.
 const REQUIRED: &str = "LAZYBASE_REQUIRE_CGROUP";
@@ -25,9 +26,7 @@ impl Group {
         if made.is_none() {
             let why = "this system bounds the memory of no group of processes for tests";
             assert!(std::env::var_os(REQUIRED).is_none(), "{REQUIRED}: {why}");
-            let word = format!("SKIPPED: {why}: what the process holds is watched\n");
-            // Around the test harness, which keeps what passing tests print.
-            std::io::stderr().write_all(word.as_bytes()).unwrap();
+            skip(&format!("{why}: what the process holds is watched"));
         }
         made
     }
