@@ -464,6 +464,73 @@ async fn rows_may_insert_update_and_delete() {
     served.stop().await;
 }
 
+/// Labels are columns of the batches, by name; without them rows are for everybody to read.
+#[tokio::test]
+async fn labels_come_with_their_rows_and_cells() {
+    let served = Served::start().await;
+    served
+        .sql("CREATE TABLE t (k BIGINT PRIMARY KEY, v TEXT WITH LABELS) WITH (row_labels = true)")
+        .await;
+    // As frames have texts that come again and again.
+    let of_rows: DictionaryArray<Int32Type> = [None, Some("hr"), None].into_iter().collect();
+    let of_cells = StringArray::from(vec![Some("hr&boss"), None, Some("")]);
+    let keys = Int64Array::from(vec![1, 2, 3]);
+    let values = StringArray::from(vec!["one", "two", "three"]);
+    let rows = RecordBatch::try_from_iter_with_nullable([
+        ("_label", Arc::new(of_rows) as ArrayRef, true),
+        ("k", Arc::new(keys) as ArrayRef, true),
+        ("_label(v)", Arc::new(of_cells) as ArrayRef, true),
+        ("v", Arc::new(values) as ArrayRef, true),
+    ])
+    .unwrap();
+    let mut client = served.client().await;
+    // No table is made that shows labels as columns of its own.
+    let made = ingest(
+        &mut client,
+        ingest_into("made", "create"),
+        vec![rows.clone()],
+    );
+    assert_eq!(sqlstate(made.await), "42939");
+    let written = ingest(&mut client, ingest_into("t", "append"), vec![rows]).await;
+    assert_eq!(written.unwrap(), 3);
+    let all = "SELECT k, v, \"_label(v)\", _label FROM t ORDER BY k";
+    let expected = "1 one hr&boss ; 2 two  hr; 3 three  ";
+    assert_eq!(served.read(all).await, expected);
+    let mut limited = served.named().await;
+    for (authorizations, seen) in [
+        ("", "1 ; 3 three"),
+        ("hr", "1 ; 2 two; 3 three"),
+        ("boss,hr", "1 one; 2 two; 3 three"),
+    ] {
+        let set = format!("SET lazybase.authorizations = '{authorizations}'");
+        query(&mut limited, &set).await.unwrap();
+        let given = text(&mut limited, "SELECT * FROM t ORDER BY k").await;
+        assert_eq!(given, seen, "{authorizations}");
+    }
+    let wrong = RecordBatch::try_from_iter([
+        ("k", Arc::new(Int64Array::from(vec![4, 5])) as ArrayRef),
+        ("_label", Arc::new(StringArray::from(vec!["hr", "hr&"]))),
+    ])
+    .unwrap();
+    let refused = ingest(&mut client, ingest_into("t", "append"), vec![wrong]).await;
+    assert_eq!(sqlstate(refused), "22023");
+    assert_eq!(served.read(all).await, expected);
+    // Whoever sees little may replace rows, and learns of none by it.
+    query(&mut limited, "SET lazybase.authorizations = ''")
+        .await
+        .unwrap();
+    for op in ["insert", "update", "delete"] {
+        limited.set_header("lazybase-op", op);
+        let met = ingest(&mut limited, ingest_into("t", "append"), vec![pairs(2..3)]).await;
+        assert_eq!(sqlstate(met), "42501", "{op}");
+    }
+    limited.set_header("lazybase-op", "upsert");
+    let bare = ingest(&mut limited, ingest_into("t", "append"), vec![pairs(2..3)]).await;
+    assert_eq!(bare.unwrap(), 1);
+    assert_eq!(served.read(all).await, "1 one hr&boss ; 2 v2  ; 3 three  ");
+    served.stop().await;
+}
+
 #[tokio::test]
 async fn natural_keys_come_as_structs() {
     let served = Served::start().await;

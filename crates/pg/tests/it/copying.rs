@@ -286,3 +286,64 @@ async fn a_header_is_matched_and_columns_are_never_or_also_null() {
     }
     served.stop().await;
 }
+
+/// Labels are columns of a COPY's list, in each format and both ways. Without a list, the rows are
+/// for everybody to read.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn labels_are_copied_where_they_are_listed() {
+    let table = "CREATE TABLE t (k INT PRIMARY KEY, v TEXT WITH LABELS) WITH (row_labels = true)";
+    let served = Served::with(table).await;
+    let client = served.client().await;
+    let listed = "k, v, \"_label(v)\", _label";
+    let text = b"1\tone\thr&(boss|audit)\t\\N\n2\ttwo\t\\N\thr\n3\tthree\t\t\\N\n";
+    let from = |format: &str| format!("COPY t ({listed}) FROM STDIN (FORMAT {format})");
+    let to = |format: &str| {
+        format!("COPY (SELECT {listed} FROM t ORDER BY k) TO STDOUT (FORMAT {format})")
+    };
+    let copied = copy_in(&client, &from("text"), text).await;
+    assert_eq!(copied.unwrap(), 3);
+    for format in ["text", "csv", "binary"] {
+        let data = copy_out(&client, &to(format)).await;
+        client.batch_execute("TRUNCATE t").await.unwrap();
+        let copied = copy_in(&client, &from(format), &data).await;
+        assert_eq!(copied.unwrap(), 3, "{format}");
+        let all = copy_out(&client, &to("text")).await;
+        let all = String::from_utf8_lossy(&all);
+        assert_eq!(all, String::from_utf8_lossy(text), "{format}");
+    }
+    let matched = format!("COPY t ({listed}) FROM STDIN (FORMAT csv, HEADER MATCH)");
+    let csv = b"k,v,_label(v),_label\n4,four,boss,hr\n";
+    assert_eq!(copy_in(&client, &matched, csv).await.unwrap(), 1);
+    let visible = "COPY (SELECT * FROM t ORDER BY k) TO STDOUT";
+    for (authorizations, rows) in [
+        ("", "1\t\\N\n3\tthree\n"),
+        ("hr", "1\t\\N\n2\ttwo\n3\tthree\n4\t\\N\n"),
+        ("boss,hr", "1\tone\n2\ttwo\n3\tthree\n4\tfour\n"),
+    ] {
+        let set = format!("SET lazybase.authorizations = '{authorizations}'");
+        client.batch_execute(&set).await.unwrap();
+        let seen = copy_out(&client, visible).await;
+        assert_eq!(String::from_utf8_lossy(&seen), rows, "{authorizations}");
+    }
+    // Whoever sees little replaces what is hidden as it stands, and what comes has empty labels.
+    client
+        .batch_execute("SET lazybase.authorizations = ''")
+        .await
+        .unwrap();
+    let bare = copy_in(&client, "COPY t FROM STDIN", b"2\tanew\n").await;
+    assert_eq!(bare.unwrap(), 1);
+    let seen = copy_out(&client, visible).await;
+    assert_eq!(
+        String::from_utf8_lossy(&seen),
+        "1\t\\N\n2\tanew\n3\tthree\n"
+    );
+    // What is no label is refused with all that came.
+    let wrong = copy_in(&client, &from("text"), b"5\tx\thr\t\\N\n6\tx\thr&\t\\N\n").await;
+    assert_eq!(sqlstate(wrong), "22023");
+    client
+        .batch_execute("RESET lazybase.authorizations")
+        .await
+        .unwrap();
+    assert_eq!(count(&client, "t").await, 4);
+    served.stop().await;
+}

@@ -141,6 +141,83 @@ fn natural_keys_are_loaded() {
     assert!(said.contains("given out by the database"), "{said}");
 }
 
+/// Labels come in the columns of a file that have their names, in every format. A row without them
+/// is for everybody to read, and one whose label is none is refused with all of its file.
+#[test]
+fn labels_are_loaded_with_their_rows_and_cells() {
+    let place = Place::new();
+    let all = |table: &str| {
+        let columns = "id, pay, \"_label(pay)\", _label";
+        place.rows(&format!("SELECT {columns} FROM {table} ORDER BY id"))
+    };
+    let seen = |table: &str, authorizations: &str| {
+        let set = format!("SET lazybase.authorizations = '{authorizations}'");
+        place.rows(&format!("{set}; SELECT * FROM {table} ORDER BY id"))
+    };
+    let csv = "id,pay,_label(pay),_Label\n\
+        1,10,\"hr&(boss|\"\"top secret\"\")\",\n2,20,,hr\n3,30,\"\",\"\"\n";
+    let csv = place.file("a.csv", csv);
+    let lines = r#"{"id":1,"pay":10,"_label(pay)":"hr&(boss|\"top secret\")"}
+{"id":2,"pay":20,"_label":"hr"}
+{"id":3,"pay":30,"_label(pay)":"","_label":""}
+"#;
+    let lines = place.file("a.jsonl", lines);
+    let parquet = place.path("a.parquet");
+    let parquet = parquet.to_str().unwrap();
+
+    // Names of labels are no names of columns, and nothing makes a table that shows what they hide.
+    let said = place.fails(&["load", "of_csv", &csv]);
+    assert!(said.contains("\"_label(pay)\" is reserved"), "{said}");
+    let made = |table: &str| {
+        let columns = "id INT PRIMARY KEY, pay INT WITH LABELS";
+        let made = format!("CREATE TABLE {table} ({columns}) WITH (row_labels = true)");
+        place.ok(&["sql", "-c", &made]);
+    };
+    for (table, file) in [
+        ("of_csv", csv.as_str()),
+        ("of_jsonl", lines.as_str()),
+        ("of_parquet", parquet),
+    ] {
+        made(table);
+        place.ok(&["load", table, file]);
+        assert_eq!(
+            all(table),
+            "1,10,\"hr&(boss|\"\"top secret\"\")\",\n2,20,,hr\n3,30,\"\",\"\"\n",
+            "{table}"
+        );
+        assert_eq!(seen(table, ""), "1,\n3,30\n", "{table}");
+        assert_eq!(seen(table, "hr"), "1,\n2,20\n3,30\n", "{table}");
+        let both = seen(table, "hr,\"top secret\"");
+        assert_eq!(both, "1,10\n2,20\n3,30\n", "{table}");
+        // For the last of them, and for COPY.
+        let query = format!("SELECT id, pay, \"_label(pay)\", _label FROM {table}");
+        place.ok(&["export", "--query", &query, parquet]);
+    }
+    // COPY goes by the names that the file gives, or by its own list.
+    made("copied");
+    let copied = format!("COPY copied FROM '{parquet}'");
+    place.ok(&["sql", "-c", &copied]);
+    assert_eq!(all("copied"), all("of_csv"));
+    let copied = format!("COPY copied (id, pay, \"_label(pay)\", _label) FROM '{lines}'");
+    place.ok(&["sql", "-c", &copied]);
+    assert_eq!(all("copied"), all("of_csv"));
+
+    let wrong = place.file("wrong.csv", "id,pay,_label(pay)\n4,40,hr\n5,50,hr&\n");
+    let said = place.fails(&["load", "of_csv", &wrong]);
+    let fact = "column \"_label(pay)\", row 2: \"hr&\" is no label";
+    assert!(said.contains(fact), "{said}");
+    assert_eq!(all("of_csv"), all("copied"));
+    let ops = place.file(
+        "ops.csv",
+        "id,pay,_label(pay),op\n3,,,D\n4,40,hr,U\n2,22,boss,U\n",
+    );
+    place.ok(&["load", "of_csv", &ops, "--op-column", "op"]);
+    assert_eq!(seen("of_csv", "boss"), "1,\n2,22\n4,\n");
+    let bare = place.file("bare.csv", "id,pay\n1,11\n");
+    place.ok(&["load", "of_csv", &bare]);
+    assert_eq!(all("of_csv"), "1,11,,\n2,22,boss,\n4,40,hr,\n");
+}
+
 #[test]
 fn a_text_longer_than_its_column_takes_is_named() {
     let place = Place::new();
