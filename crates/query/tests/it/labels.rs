@@ -3,7 +3,8 @@
 //!
 //! A story asks a few of the queries at each of its checks, chosen by its seed, so that a few
 //! stories ask all of all tables many times. `SEED=7` runs one story, `LAZYBASE_LABEL_STORIES=50`
-//! so many. In every second one the labels come later than the table.
+//! so many. In every second one the labels come later than the table, which has a key, partitions,
+//! rows that end, one session alone, or none of these; some of the changes are transactions.
 
 use std::sync::Arc;
 
@@ -17,21 +18,16 @@ use crate::{open_in, rows};
 mod leaks;
 mod model;
 mod roles;
+mod shape;
 
 use model::{AUTHORIZATIONS, LABELS, Model, Row};
+use shape::{SHAPES, Shape};
 
-const TABLE: &str = "CREATE TABLE t (k INT PRIMARY KEY, g INT, a INT WITH LABELS, \
-    b INT WITH LABELS) WITH (row_labels = true)";
-const BARE_TABLE: &str = "CREATE TABLE t (k INT PRIMARY KEY, g INT, a INT, b INT)";
 const LATER: &str = "ALTER TABLE t ALTER COLUMN a SET WITH LABELS, \
     ALTER COLUMN b SET WITH LABELS, SET (row_labels = true)";
-const VIEWS: [&str; 2] = [
-    "CREATE MATERIALIZED VIEW by_a AS SELECT k, g, a, b FROM t ORDER BY a, k",
-    "CREATE MATERIALIZED VIEW by_g AS SELECT k, g, a FROM t ORDER BY g, k",
-];
 
-/// How many stories there are unless somebody says: one of each mix.
-const STORIES: u64 = MIXES.len() as u64;
+/// How many stories there are unless somebody says: one of each shape, on all mixes.
+const STORIES: u64 = SHAPES.len() as u64;
 const ROUNDS: usize = 24;
 /// The round before which labels come to a table that has none.
 const LATE_ROUND: usize = 6;
@@ -46,7 +42,8 @@ const MIXES: [Mix; 5] = [
     Mix::Authority,
 ];
 
-/// Queries of a table `{t}`; `{c}` is some number. The first ones read no `b`.
+/// Queries of a table `{t}`; `{c}` is some number, `{order}` an order in which no two rows stand in
+/// each other's place. The first ones read no `b`.
 const QUERIES: [&str; 22] = [
     "SELECT k, g, a FROM {t}",
     "SELECT count(*), count(a), sum(a), min(a), max(a), max(k) FROM {t}",
@@ -57,7 +54,7 @@ const QUERIES: [&str; 22] = [
     "SELECT k, g, a FROM {t} WHERE k = {c}",
     "SELECT a FROM {t} WHERE k IN ({c}, 1, 2)",
     "SELECT k, a FROM {t} WHERE g = {c}",
-    "SELECT k, a FROM {t} WHERE k > {c} ORDER BY k LIMIT 2",
+    "SELECT k, a FROM {t} WHERE k > {c} ORDER BY {order} LIMIT 2",
     "SELECT k FROM {t} ORDER BY k DESC LIMIT 3",
     "SELECT a, k FROM {t} ORDER BY a, k LIMIT 4",
     "SELECT a, k FROM {t} ORDER BY a DESC NULLS LAST, k LIMIT 4",
@@ -80,6 +77,7 @@ struct World {
     session: Session,
     pipeline: Pipeline,
     dice: Dice,
+    shape: Shape,
     model: Model,
     /// Whether there are labels, and views.
     has_labels: bool,
@@ -94,10 +92,10 @@ impl World {
         let plain = open(&MemoryStore::new()).await.session();
         let session = labelled.session();
         let has_labels = seed.is_multiple_of(2);
-        let table = if has_labels { TABLE } else { BARE_TABLE };
-        session.execute(table).await.unwrap();
-        let table = "CREATE TABLE p (k INT PRIMARY KEY, g INT, a INT, b INT, scu BIGINT)";
-        plain.execute(table).await.unwrap();
+        let shape = SHAPES[seed as usize % SHAPES.len()];
+        let table = shape.create(has_labels);
+        session.execute(&table).await.unwrap();
+        plain.execute(shape.plain()).await.unwrap();
         let pipeline = Pipeline::new(labelled.clone(), MIXES[seed as usize % MIXES.len()]);
         pipeline.start().await.unwrap();
         let mut world = World {
@@ -106,10 +104,11 @@ impl World {
             session,
             pipeline,
             dice: Dice::new(seed),
+            shape,
             model: Model::default(),
             has_labels,
             past: Vec::new(),
-            trace: Vec::new(),
+            trace: vec![table],
         };
         if has_labels {
             world.add_views().await;
@@ -118,8 +117,8 @@ impl World {
     }
 
     async fn add_views(&mut self) {
-        for view in VIEWS {
-            self.run("*", view).await;
+        for view in self.shape.views() {
+            self.run("*", &view).await;
         }
     }
 
@@ -153,14 +152,29 @@ impl World {
     /// Runs a statement of whoever has these authorizations; gives the SCU, if any, that it is of.
     async fn run(&mut self, authorizations: &str, sql: &str) -> Option<u64> {
         self.trace.push(format!("[{authorizations}] {sql}"));
-        self.pipeline.before(false).await.unwrap();
+        let in_transaction = self.session.in_transaction();
+        self.pipeline.before(in_transaction).await.unwrap();
         let set = format!("SET lazybase.authorizations = '{authorizations}'");
         self.session.execute(&set).await.unwrap();
         let answers = self.session.execute(sql).await;
-        let answers = answers.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
-        self.pipeline.after(false).await.unwrap();
+        let story = || self.trace.join("\n");
+        let answers = answers.unwrap_or_else(|error| panic!("{}\n{error:?}", story()));
+        let in_transaction = self.session.in_transaction();
+        self.pipeline.after(in_transaction).await.unwrap();
         let token = answers.last().unwrap().token;
         token.map(|token| token.horizon.scu.0)
+    }
+
+    /// The changes that the table takes, by their numbers in [`World::change`].
+    fn changes(&self) -> &'static [u64] {
+        match (self.has_labels, self.shape) {
+            (true, Shape::EndsByValue) => &[0, 1, 2, 3, 4, 8, 11],
+            (true, Shape::Keyless) => &[0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 11],
+            (true, _) => &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11],
+            // Those that set no labels.
+            (false, Shape::EndsByValue) => &[4, 4, 4, 8, 11],
+            (false, _) => &[4, 4, 6, 6, 8, 10, 11],
+        }
     }
 
     async fn change(&mut self) {
@@ -169,55 +183,60 @@ impl World {
         let (b, b_label) = self.cell();
         let row_label = self.label();
         let row = Row::new(g, (a, a_label), (b, b_label), row_label);
-        let insert = format!(
-            "INSERT INTO t (k, g, a, \"_label(a)\", b, \"_label(b)\", _label) \
-             VALUES ({k}, {}, {}, '{a_label}', {}, '{b_label}', '{row_label}')",
-            g,
-            shown(a),
-            shown(b)
-        );
-        // Without labels, what sets none.
-        let dice = match self.has_labels {
-            true => self.dice.roll(12),
-            false => [4, 4, 6, 6, 8, 10, 11][self.dice.roll(7) as usize],
+        let shape = self.shape;
+        let is_alive = !shape.ends() || self.dice.roll(4) > 0;
+        let insert = |is_alive: bool| {
+            let columns = "k, g, a, \"_label(a)\", b, \"_label(b)\", _label";
+            let columns = columns.to_owned() + shape.at();
+            let (a, b, at) = (shown(a), shown(b), shape.moment(is_alive));
+            format!(
+                "INSERT INTO t ({columns}) VALUES \
+                 ({k}, {g}, {a}, '{a_label}', {b}, '{b_label}', '{row_label}'{at})"
+            )
         };
-        let (authorizations, sql) = match dice {
+        let by_key = shape.by_key(k);
+        let changes = self.changes();
+        let (authorizations, sql) = match changes[self.dice.roll(changes.len() as u64) as usize] {
             0..=3 => {
-                self.model.put(k, row);
-                ("*", insert)
+                self.model.put(shape, k, is_alive, row);
+                ("*", insert(is_alive))
             }
             4 => {
                 // Without labels, whatever there was.
-                self.model.put(k, Row::new(g, (a, ""), (b, ""), ""));
-                let (a, b) = (shown(a), shown(b));
-                ("*", format!("INSERT INTO t VALUES ({k}, {g}, {a}, {b})"))
+                let bare = Row::new(g, (a, ""), (b, ""), "");
+                self.model.put(shape, k, is_alive, bare);
+                let (a, b, at) = (shown(a), shown(b), shape.moment(is_alive));
+                let values = format!("{k}, {g}, {a}, {b}{at}");
+                ("*", format!("INSERT INTO t VALUES ({values})"))
             }
             5 => {
                 self.model.set_a(k, a, a_label);
                 let a = shown(a);
                 let set = format!("a = {a}, \"_label(a)\" = '{a_label}'");
-                ("*", format!("UPDATE t SET {set} WHERE k = {k}"))
+                ("*", format!("UPDATE t SET {set} WHERE {by_key}"))
             }
             6 => {
                 self.model.set_a(k, a, "");
-                ("*", format!("UPDATE t SET a = {} WHERE k = {k}", shown(a)))
+                let a = shown(a);
+                ("*", format!("UPDATE t SET a = {a} WHERE {by_key}"))
             }
             7 => {
                 self.model.set_label(k, g, row_label);
                 let set = format!("g = {g}, _label = '{row_label}'");
-                ("*", format!("UPDATE t SET {set} WHERE k = {k}"))
+                ("*", format!("UPDATE t SET {set} WHERE {by_key}"))
             }
             8 => {
-                self.model.rows.remove(&k);
-                ("*", format!("DELETE FROM t WHERE k = {k}"))
+                self.model.delete(k);
+                ("*", format!("DELETE FROM t WHERE {by_key}"))
             }
             9 => {
-                match self.model.rows.contains_key(&k) {
+                match self.model.has(k) {
                     true => self.model.set_a(k, a, a_label),
-                    false => self.model.put(k, row),
+                    false => self.model.put(shape, k, true, row),
                 }
-                let set = "ON CONFLICT (k) DO UPDATE SET a = EXCLUDED.a";
-                ("*", format!("{insert} {set}"))
+                let (insert, key) = (insert(true), shape.key());
+                let set = "DO UPDATE SET a = EXCLUDED.a";
+                ("*", format!("{insert} ON CONFLICT ({key}) {set}"))
             }
             10 => {
                 let authorizations = self.authorizations();
@@ -231,10 +250,36 @@ impl World {
                 (authorizations, format!("DELETE FROM t WHERE b = {k}"))
             }
         };
-        if let Some(scu) = self.run(authorizations, &sql).await {
+        let scu = self.run(authorizations, &sql).await;
+        self.note(scu);
+    }
+
+    /// What was changed last is of this SCU, if it is committed.
+    fn note(&mut self, scu: Option<u64>) {
+        if let Some(scu) = scu {
             self.model.stamp(scu);
             self.past.retain(|(known, _)| *known != scu);
             self.past.push((scu, self.model.clone()));
+        }
+    }
+
+    /// Changes that are kept together, or not at all; each sees those before it.
+    async fn transaction(&mut self) {
+        let before = self.model.clone();
+        self.run("*", "BEGIN").await;
+        for _ in 0..1 + self.dice.roll(4) {
+            self.change().await;
+            self.check().await;
+        }
+        match self.dice.roll(3) {
+            0 => {
+                self.run("*", "ROLLBACK").await;
+                self.model = before;
+            }
+            _ => {
+                let scu = self.run("*", "COMMIT").await;
+                self.note(scu);
+            }
         }
     }
 
@@ -242,9 +287,10 @@ impl World {
     async fn check(&mut self) {
         let authorizations = self.authorizations();
         let number = self.number().to_string();
+        let in_transaction = self.session.in_transaction();
         // The newest SCU may be open still.
         let ended = self.past.len().saturating_sub(1) as u64;
-        let (model, as_of) = match ended > 0 && self.dice.roll(2) == 0 {
+        let (model, as_of) = match ended > 0 && !in_transaction && self.dice.roll(2) == 0 {
             true => {
                 let (scu, model) = &self.past[self.dice.roll(ended) as usize];
                 (model.clone(), format!(" AS OF SCU {scu}"))
@@ -252,11 +298,16 @@ impl World {
             false => (self.model.clone(), String::new()),
         };
         self.load(&model, authorizations).await;
-        let session = self.labelled.session();
+        let other = self.labelled.session();
+        let session = match in_transaction || self.shape == Shape::Temporary {
+            true => &self.session,
+            false => &other,
+        };
         let set = format!("SET lazybase.authorizations = '{authorizations}'");
         session.execute(&set).await.unwrap();
+        let has_views = self.has_labels && as_of.is_empty() && self.shape != Shape::Temporary;
         for (at, query) in QUERIES.iter().enumerate() {
-            let tables = match (self.has_labels && as_of.is_empty(), at < WITHOUT_B) {
+            let tables = match (has_views, at < WITHOUT_B) {
                 (true, true) => &["t", "by_a", "by_g"][..],
                 (true, false) => &["t", "by_a"],
                 (false, _) => &["t"],
@@ -267,15 +318,16 @@ impl World {
                 continue;
             }
             let query = query.replace("{c}", &number);
+            let query = query.replace("{order}", self.shape.order());
             let wanted = answer(&self.plain, &query.replace("{t}", "p")).await;
             for table in asked {
                 let asked = query.replace("{t}", table) + &as_of;
-                let given = answer(&session, &asked).await;
+                let given = answer(session, &asked).await;
                 self.compare(authorizations, &asked, &given, &wanted);
             }
         }
         let asked = format!("SELECT k, _scu FROM t{as_of}");
-        let given = answer(&session, &asked).await;
+        let given = answer(session, &asked).await;
         let wanted = answer(&self.plain, "SELECT k, scu FROM p").await;
         self.compare(authorizations, &asked, &given, &wanted);
     }
@@ -291,7 +343,8 @@ impl World {
     async fn load(&self, model: &Model, authorizations: &str) {
         let rows = model.visible(authorizations).into_iter().map(|(k, row)| {
             let (a, b) = (shown(row.a), shown(row.b));
-            format!("({k}, {}, {a}, {b}, {})", row.g, row.scu)
+            let scu = row.scu.map_or("NULL".to_owned(), |scu| scu.to_string());
+            format!("({k}, {}, {a}, {b}, {scu})", row.g)
         });
         let rows: Vec<String> = rows.collect();
         let mut sql = String::from("DELETE FROM p");
@@ -321,8 +374,13 @@ async fn story(seed: u64) {
         if round == LATE_ROUND {
             world.add_labels().await;
         }
-        for _ in 0..1 + world.dice.roll(4) {
-            world.change().await;
+        match world.dice.roll(4) {
+            0 => world.transaction().await,
+            _ => {
+                for _ in 0..1 + world.dice.roll(4) {
+                    world.change().await;
+                }
+            }
         }
         world.check().await;
     }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::shape::Shape;
+
 pub(super) const LABELS: [&str; 6] = ["", "x", "y", "x&y", "x|y", "(x&y)|z"];
 
 pub(super) const AUTHORIZATIONS: [&str; 7] = ["", "x", "y", "x,y", "z", "x,y,z", "*"];
@@ -37,10 +39,11 @@ pub(super) struct Seen {
     pub(super) g: i64,
     pub(super) a: Option<i64>,
     pub(super) b: Option<i64>,
-    pub(super) scu: u64,
+    /// `None` where it is not committed.
+    pub(super) scu: Option<u64>,
 }
 
-/// What is set by a change, and gets its SCU when that is known.
+/// What is set by a change, and gets its SCU when that is known: it is newer than all others.
 const NEW: u64 = u64::MAX;
 
 impl Row {
@@ -70,29 +73,57 @@ impl Row {
             g: self.g.0,
             a: cell(self.a),
             b: cell(self.b),
-            scu: versions.into_iter().max().unwrap(),
+            scu: versions.into_iter().max().filter(|scu| *scu != NEW),
         })
     }
 }
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Model {
-    pub(super) rows: BTreeMap<i64, Row>,
+    /// Those that have not ended, by `k`; of one `k` there are several where there is no key.
+    rows: BTreeMap<(i64, u64), Row>,
+    /// How many rows have come to a table without a key.
+    numbered: u64,
 }
 
 impl Model {
-    pub(super) fn put(&mut self, k: i64, row: Row) {
-        self.rows.insert(k, row);
+    /// INSERT of a row, which has ended by then or not.
+    pub(super) fn put(&mut self, shape: Shape, k: i64, is_alive: bool, row: Row) {
+        match (is_alive, shape) {
+            (true, Shape::Keyless) => {
+                self.numbered += 1;
+                self.rows.insert((k, self.numbered), row);
+            }
+            (true, _) => {
+                self.rows.insert((k, 0), row);
+            }
+            // It is in the place of the one that was there.
+            (false, Shape::EndsByValue) => self.delete(k),
+            (false, _) => {}
+        }
+    }
+
+    pub(super) fn has(&self, k: i64) -> bool {
+        self.rows.keys().any(|(known, _)| *known == k)
+    }
+
+    fn rows_of(&mut self, k: i64) -> impl Iterator<Item = &mut Row> {
+        let rows = self.rows.range_mut((k, 0)..=(k, u64::MAX));
+        rows.map(|(_, row)| row)
+    }
+
+    pub(super) fn delete(&mut self, k: i64) {
+        self.rows.retain(|(known, _), _| *known != k);
     }
 
     pub(super) fn set_a(&mut self, k: i64, a: Option<i64>, label: &'static str) {
-        if let Some(row) = self.rows.get_mut(&k) {
+        for row in self.rows_of(k) {
             row.a = (a, label, NEW);
         }
     }
 
     pub(super) fn set_label(&mut self, k: i64, g: i64, label: &'static str) {
-        if let Some(row) = self.rows.get_mut(&k) {
+        for row in self.rows_of(k) {
             row.g = (g, NEW);
             row.label = (label, NEW);
         }
@@ -136,7 +167,7 @@ impl Model {
 
     pub(super) fn visible(&self, authorizations: &str) -> Vec<(i64, Seen)> {
         let seen = self.rows.iter();
-        seen.filter_map(|(k, row)| Some((*k, row.see(authorizations)?)))
+        seen.filter_map(|((k, _), row)| Some((*k, row.see(authorizations)?)))
             .collect()
     }
 }
