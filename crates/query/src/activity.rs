@@ -4,7 +4,7 @@
 //! ```text
 //!   server -> Session::attend(Peer) -> Attended           listed for as long as that lives
 //!   server -> Session::attend_while_there(Peer)           listed for as long as the session lives
-//!   statement -> Watch, Shown -> Activity::begins, ends   text and times of the last one
+//!   statement -> Watch -> Activity::begins, ends          text and times of the last one
 //!   pg_cancel_backend, pg_terminate_backend
 //!        -> Session::ended                                told to what runs
 //!        -> Peer::end                                     done by the server
@@ -171,18 +171,6 @@ impl Activity {
     }
 }
 
-/// A statement that others see run, until this is dropped.
-pub(crate) struct Shown {
-    activity: Arc<Activity>,
-    clock: Arc<dyn Clock>,
-}
-
-impl Drop for Shown {
-    fn drop(&mut self) {
-        self.activity.ends(self.clock.wall_micros());
-    }
-}
-
 /// A statement that others see wait for its turn, until this is dropped.
 pub(crate) struct ShownWait(Arc<Activity>);
 
@@ -197,17 +185,6 @@ impl Drop for ShownWait {
     fn drop(&mut self) {
         let mut doing = self.0.doing.lock();
         doing.waiting = doing.waiting.saturating_sub(1);
-    }
-}
-
-impl Shared {
-    /// Shows others that a statement runs which nothing else watches, where a server serves the
-    /// session.
-    pub(crate) fn shows(&self, statement: impl FnOnce() -> String) -> Option<Shown> {
-        let activity = self.activity()?;
-        let clock = Arc::clone(&self.instance().env().clock);
-        activity.begins(statement().into(), clock.wall_micros());
-        Some(Shown { activity, clock })
     }
 }
 

@@ -1,9 +1,9 @@
 //! What is counted, logged and traced of statements and connections.
 //!
 //! ```text
-//!   statement -> Watch -> histograms by kind and freshness       (the facade `metrics`)
-//!                      -> a debug event, a slow-query event      (`tracing`)
-//!                      -> a span, with parse, pin, plan, scan below it
+//!   statement, ingest -> Watch -> histograms by kind and freshness    (the facade `metrics`)
+//!                              -> a debug event, a slow-query event   (`tracing`)
+//!                              -> a span, with parse, pin, plan, scan, commit below it
 //! ```
 //!
 //! Writes to the recorder and the subscriber of the process, if it has any; without them it costs
@@ -76,6 +76,11 @@ pub(crate) enum Kind {
     Other,
 }
 
+/// The first words of what writes. An ingest has no text but the one that it is shown by.
+const WRITES: [&str; 7] = [
+    "INSERT", "UPDATE", "DELETE", "MERGE", "COMMIT", "END", "INGEST",
+];
+
 impl Kind {
     const ALL: [Kind; 5] = [
         Kind::Point,
@@ -102,7 +107,7 @@ impl Kind {
         let is = |known: &[&str]| known.iter().any(|word| first.eq_ignore_ascii_case(word));
         match () {
             () if is(&["SELECT", "WITH", "VALUES", "TABLE"]) => Kind::Scan,
-            () if is(&["INSERT", "UPDATE", "DELETE", "MERGE", "COMMIT", "END"]) => Kind::Write,
+            () if is(&WRITES) => Kind::Write,
             () if is(&["COPY"]) => match words.any(|word| word.eq_ignore_ascii_case("from")) {
                 true => Kind::Write,
                 false => Kind::Scan,
@@ -232,7 +237,7 @@ pub(crate) fn preparing(sql: &str) -> Span {
     span
 }
 
-/// One statement, from its beginning until its last row was taken.
+/// One statement, or one ingest, from its beginning until its last row was taken.
 pub(crate) struct Watch {
     clock: Arc<dyn Clock>,
     started: Duration,

@@ -38,6 +38,7 @@ fn the_first_words_tell_the_kind() {
         ("/* x */ with a AS (SELECT 1) SELECT * FROM a", Kind::Scan),
         ("insert INTO t VALUES (1)", Kind::Write),
         ("COPY t FROM STDIN", Kind::Write),
+        ("INGEST INTO t", Kind::Write),
         ("COPY t TO 'file'", Kind::Scan),
         ("CREATE TABLE t (k INT)", Kind::Definition),
         ("SET a = 1", Kind::Other),

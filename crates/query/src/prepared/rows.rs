@@ -22,6 +22,7 @@ use futures::stream::{BoxStream, StreamExt, iter};
 use lazybase_engine::key::Partitioner;
 use lazybase_model::access::Privilege;
 use lazybase_model::{Error, IdentityKind, Result, Table};
+use tracing::Instrument;
 
 use super::Prepared;
 use crate::answer::AnswerStream;
@@ -38,10 +39,11 @@ use crate::id_keys::Keys;
 use crate::ingest::{copied, for_sink, pieces};
 use crate::keys::key_pattern;
 use crate::literal::{Literal, to_array};
+use crate::observe::Watch;
 use crate::parse::parameters::number_of;
 use crate::parse::{self, ChangedRows, Delete, Insert, InsertSource, Statement, Text, Update};
 use crate::sequences::columns::check_given;
-use crate::session::Shared;
+use crate::session::{Shared, watched};
 use crate::types;
 use crate::value::Value;
 use crate::walk::visit_expressions;
@@ -100,16 +102,19 @@ impl Prepared {
                 .with_sqlstate("08P01"));
             }
             let _running = self.session.gate.lock().await;
-            let _shown = self.session.shows(|| self.sql.to_string());
-            let done = match self.at_once(&schema) {
-                Ok(Some(at_once)) => self.run_at_once(at_once, rows).await,
-                Ok(None) => self.run_one_by_one(rows).await,
-                Err(error) => Err(error),
+            let watch = Watch::begin(&self.session, Arc::clone(&self.sql));
+            let run = async {
+                match self.at_once(&schema)? {
+                    Some(at_once) => self.run_at_once(at_once, rows).await,
+                    None => self.run_one_by_one(rows).await,
+                }
             };
+            let done = Box::pin(run).instrument(watch.span()).await;
             if done.is_err() {
                 self.session.fail_transaction();
             }
-            done.map_err(|error| self.locate(error))
+            let done = done.map_err(|error| self.locate(error));
+            watched(&self.session, done, watch)
         })
     }
 

@@ -11,13 +11,15 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use lazybase_model::{Horizon, Result, Stamp, Token};
 use parking_lot::Mutex;
+use tracing::Instrument;
 
-use super::{Session, Shared, State};
+use super::{Session, Shared, State, watched};
 use crate::advisory::SessionLocks;
 use crate::answer::AnswerStream;
 use crate::database::Database;
 use crate::definition::identifier;
 use crate::ingest::{self, Ingest};
+use crate::observe::Watch;
 use crate::prepared::Prepared;
 
 impl Session {
@@ -126,13 +128,14 @@ impl Session {
     ) -> BoxFuture<'a, Result<AnswerStream>> {
         Box::pin(async move {
             let _running = self.shared.gate.lock().await;
-            let into_table = || format!("INGEST INTO {}", identifier(&into.table));
-            let _shown = self.shared.shows(into_table);
-            let answer = Box::pin(ingest::ingest(&self.shared, into, &schema, rows)).await;
+            let text = format!("INGEST INTO {}", identifier(&into.table));
+            let watch = Watch::begin(&self.shared, text);
+            let writing = Box::pin(ingest::ingest(&self.shared, into, &schema, rows));
+            let answer = writing.instrument(watch.span()).await;
             if answer.is_err() {
                 self.shared.fail_transaction();
             }
-            answer
+            watched(&self.shared, answer, watch)
         })
     }
 }

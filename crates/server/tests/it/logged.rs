@@ -1,5 +1,9 @@
 //! Log lines of the server: slow statements, levels, JSON; and never a value.
 
+use tokio::task::block_in_place;
+
+use crate::flight;
+use crate::monitored::{metrics, sum};
 use crate::run::{Place, alone};
 use crate::server::Server;
 
@@ -38,6 +42,37 @@ fn slow_statements_are_logged_with_what_they_read_and_no_values() {
     let said = server.stop();
     assert!(!said.iter().any(|line| line.contains("secret")), "{said:?}");
     assert!(!said.iter().any(|line| line.contains("k + ?")), "{said:?}");
+}
+
+/// How many statements that write were counted.
+fn writes(server: &Server) -> f64 {
+    let name = "lazybase_query_duration_seconds_count";
+    sum(&metrics(server), name, &[("kind", "write")])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_flight_puts_is_logged_and_counted_as_statements_are() {
+    let place = Place::new();
+    let server = block_in_place(|| Server::start(&place, &["--slow-query", "0"]));
+    let mut client = flight::connect(&server).await;
+    let table = "CREATE TABLE t (k BIGINT PRIMARY KEY, v TEXT)".to_owned();
+    client.execute_update(table, None).await.unwrap();
+    let before = writes(&server);
+    let put = flight::put(&mut client, "t", flight::rows(0..10)).await;
+    assert_eq!(put, 10);
+    let insert = "INSERT INTO t VALUES ($1, $2)";
+    let mut prepared = client.prepare(insert.to_owned(), None).await.unwrap();
+    prepared.set_parameters(flight::rows(10..15)).unwrap();
+    assert_eq!(prepared.execute_update().await.unwrap(), 5);
+    for text in ["INGEST INTO t", insert] {
+        let line = server.line(text);
+        for told in ["slow query", "kind=\"write\"", "sqlstate=\"00000\""] {
+            assert!(line.contains(told), "{told}: {line}");
+        }
+    }
+    assert_eq!(writes(&server) - before, 2.0);
+    let said = block_in_place(|| server.stop());
+    assert!(!said.iter().any(|line| line.contains("secret")), "{said:?}");
 }
 
 /// Clients are told the same whatever was wrong; those who run the server are told what.

@@ -10,6 +10,7 @@ mod commands;
 mod demo;
 mod documents;
 mod encrypted;
+mod flight;
 mod group;
 mod limits;
 mod load;

@@ -11,16 +11,16 @@ use crate::prometheus::{Family, parse};
 use crate::run::Place;
 use crate::server::{PATIENCE, Server};
 
-type Metrics = BTreeMap<String, Family>;
+pub(crate) type Metrics = BTreeMap<String, Family>;
 
-fn metrics(server: &Server) -> Metrics {
+pub(crate) fn metrics(server: &Server) -> Metrics {
     let (status, text) = server.get("/metrics");
     assert_eq!(status, 200, "{text}");
     parse(&text)
 }
 
 /// The sum of a metric's series that have these labels.
-fn sum(metrics: &Metrics, name: &str, labels: &[(&str, &str)]) -> f64 {
+pub(crate) fn sum(metrics: &Metrics, name: &str, labels: &[(&str, &str)]) -> f64 {
     sum_if_there(metrics, name, labels).unwrap_or_else(|| panic!("{name} is not there"))
 }
 
