@@ -61,12 +61,12 @@ pub(crate) async fn limited<T>(
     session: &Session,
     reads: bool,
     stop: &watch::Receiver<bool>,
-    work: impl Future<Output = Result<T>>,
+    mut work: impl Future<Output = Result<T>> + Unpin,
 ) -> Result<T> {
     let mut begun = Begun(Some(session));
     let why = tokio::select! {
         biased;
-        done = work => {
+        done = &mut work => {
             begun.0 = None;
             return done;
         }
@@ -74,20 +74,26 @@ pub(crate) async fn limited<T>(
         () = deadline(session) => timed_out(),
         () = told(stop.clone()) => stopping(),
     };
-    Err(given_up(session, reads, why))
+    let error = given_up(session, reads, why);
+    drop(work);
+    Err(error)
 }
 
-/// The error of a statement that is given up before its end.
+/// The error of a statement that is given up before its end. Asked for before what runs of it is
+/// dropped: its end is logged then, with this SQLSTATE, and a transaction of its own is still there
+/// to tell that nothing is kept.
 fn given_up(session: &Session, reads: bool, why: Error) -> Error {
     // A COMMIT that has begun has taken its transaction with it.
     let buffered = session.transaction_status() != TransactionStatus::None;
-    match reads || buffered {
+    let error = match reads || buffered {
         true => why,
         // It may have been on its way to the log.
         false => Error::new(ErrorKind::MaybeHappened, why.message())
             .with_detail("whether what it wrote is kept is not known")
             .with_hint("look, or write under a producer's number, which counts once"),
-    }
+    };
+    session.gives_up(error.sqlstate());
+    error
 }
 
 /// A query whose rows are being sent.
@@ -152,9 +158,10 @@ impl Running {
             return Ok(false);
         };
         let mut begun = Begun(Some(&self.session));
+        let mut asked = self.prepared.query(&values);
         let answer = tokio::select! {
             biased;
-            answer = self.prepared.query(&values) => Ok(answer),
+            answer = &mut asked => Ok(answer),
             what = &mut self.ended => Err(ended(what)),
             () = &mut self.cancelled => Err(Error::new(ErrorKind::Cancelled, CANCELLED)),
             () = &mut self.deadline => Err(timed_out()),
@@ -163,6 +170,7 @@ impl Running {
         // One that tells of the rows which it writes comes here, too.
         let reads = !words::may_write(self.prepared.sql());
         let answer = answer.unwrap_or_else(|why| Err(given_up(&self.session, reads, why)));
+        drop(asked);
         if answer.is_ok() {
             begun.0 = None;
         }
@@ -196,6 +204,8 @@ impl Running {
                     // What it tells of may be kept already.
                     let error = given_up(&self.session, !answer.has_written(), error);
                     self.session.fail_transaction();
+                    // It is over, and free, before the client hears of that.
+                    self.answer = None;
                     return Some(Err(error));
                 }
                 None => {

@@ -1,5 +1,7 @@
 //! Log lines of the server: slow statements, levels, JSON; and never a value.
 
+use arrow_flight::error::FlightError;
+use futures::TryStreamExt;
 use tokio::task::block_in_place;
 
 use crate::flight;
@@ -73,6 +75,33 @@ async fn what_flight_puts_is_logged_and_counted_as_statements_are() {
     assert_eq!(writes(&server) - before, 2.0);
     let said = block_in_place(|| server.stop());
     assert!(!said.iter().any(|line| line.contains("secret")), "{said:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_flight_gives_up_is_logged_as_its_client_is_told() {
+    let place = Place::new();
+    let server = block_in_place(|| Server::start(&place, &["--slow-query", "0"]));
+    let mut client = flight::connect(&server).await;
+    let table = "CREATE TABLE t (k BIGINT PRIMARY KEY)".to_owned();
+    client.execute_update(table, None).await.unwrap();
+    client.set_header("lazybase-timeout", "300ms");
+    let endless = "SELECT x FROM generate_series(1, 1000000000000) AS s (x) WHERE x % 7 = 8";
+    let read = async {
+        let info = client.execute(endless.to_owned(), None).await?;
+        let ticket = info.endpoint[0].ticket.clone().unwrap();
+        let mut rows = client.do_get(ticket).await?;
+        while rows.try_next().await?.is_some() {}
+        Ok::<_, FlightError>(())
+    };
+    read.await.unwrap_err();
+    let line = server.line("\"SELECT x FROM");
+    assert!(line.contains("sqlstate=\"57014\""), "{line}");
+    // Whether anything of it is kept is not known where it may have come to its commit.
+    let insert = format!("INSERT INTO t {endless}");
+    client.execute_update(insert, None).await.unwrap_err();
+    let line = server.line("\"INSERT INTO t");
+    assert!(line.contains("sqlstate=\"40003\""), "{line}");
+    block_in_place(|| server.stop());
 }
 
 /// Clients are told the same whatever was wrong; those who run the server are told what.
