@@ -32,6 +32,7 @@ use crate::sequences::Sequences;
 use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::task::StageName;
+use crate::trace::ScuSpans;
 use crate::worker::WorkerContext;
 
 mod numbers;
@@ -92,6 +93,7 @@ pub struct Acknowledgement {
 pub struct BatchWriter {
     inner: ingest::BatchWriter,
     database: DatabaseId,
+    spans: ScuSpans,
 }
 
 impl BatchWriter {
@@ -122,6 +124,7 @@ impl BatchWriter {
     #[boxed]
     pub async fn commit(self) -> Result<Acknowledgement> {
         let done = self.inner.commit().await?;
+        self.spans.acknowledged(&done);
         Ok(Acknowledgement::new(self.database, done))
     }
 }
@@ -194,6 +197,7 @@ impl Instance {
             next_ids: Mutex::new((TableId(manifest.next_table), ViewId(manifest.next_view))),
             next_version: Mutex::new(next_version(&manifest)),
             sequences: Sequences::default(),
+            spans: ScuSpans::default(),
             env,
             settings,
             manifests,
@@ -284,6 +288,7 @@ impl Instance {
         BatchWriter {
             inner: self.shared.ingest.begin(number),
             database: self.database(),
+            spans: self.shared.spans.clone(),
         }
     }
 
@@ -463,6 +468,9 @@ impl Instance {
         let batch = batch.filter(|batch| batch.rows() > 0);
         let request = Box::new(DdlRequest::new(ddl, batch, unchanged));
         let done = self.ask(|reply| Command::Ddl { request, reply }).await??;
+        if let Some(done) = &done {
+            self.shared.spans.acknowledged(done);
+        }
         Ok(done.map(|done| Acknowledgement::new(self.database(), done)))
     }
 

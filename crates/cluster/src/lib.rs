@@ -49,5 +49,6 @@ pub use shared::{
 };
 pub use status::{HeldPin, StageHoldings, Status, SupersededStatus};
 pub use task::{StageName, TaskId, TaskStatus};
+pub use trace::SPAN_LINKS_MAX;
 pub use verify::VerifyReport;
 pub use verify_table::{Outcome, StageCheck, TableReport};

@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use crate::sequences::Sequences;
 use crate::settings::Settings;
 use crate::task::{Output, Report, StageName, TaskStatus};
+use crate::trace::ScuSpans;
 
 /// How many finished tasks and troubles the status remembers.
 const REMEMBERED: usize = 64;
@@ -37,6 +38,8 @@ pub(crate) struct Shared {
     pub(crate) next_version: Mutex<SchemaVersion>,
     /// Numbers that are reserved.
     pub(crate) sequences: Sequences,
+    /// What is traced of batches and SCUs.
+    pub(crate) spans: ScuSpans,
     /// Rises with every committed edit: what waiters watch.
     pub(crate) changed: watch::Sender<u64>,
     pub(crate) tasks: Mutex<TaskBoard>,

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use lazybase_cluster::SPAN_LINKS_MAX;
 use lazybase_model::{Error, Result};
 use opentelemetry::trace::TracerProvider;
 use opentelemetry_otlp::{SpanExporter, WithExportConfig};
@@ -31,6 +32,7 @@ impl Traces {
             .map_err(|error| Error::invalid(format!("--trace-endpoint {endpoint}: {error}")))?;
         let provider = SdkTracerProvider::builder()
             .with_batch_exporter(exporter)
+            .with_max_links_per_span(SPAN_LINKS_MAX)
             .with_resource(Resource::builder().with_service_name("lazybase").build())
             .build();
         lazybase_query::observe::trace_tasks();

@@ -21,7 +21,6 @@ use super::tasks::work_name;
 use crate::adopt::seal_edit;
 use crate::shared::{DamageState, Shared, is_log};
 use crate::task::{Output, Pulse, Report, StageName, Task, TaskId, TaskStatus, Work};
-use crate::trace::ScuSpans;
 use crate::worker::{WorkerContext, WorkerHandle};
 
 /// What a coordinator is made of.
@@ -118,7 +117,6 @@ pub(crate) struct Coordinator {
     pub(super) sweep: Sweep,
     /// A sync that failed was told of.
     failed_sync_told: bool,
-    spans: ScuSpans,
     pub(super) stopping: Option<oneshot::Sender<()>>,
 }
 
@@ -167,7 +165,6 @@ impl Coordinator {
             housekept_micros: 0,
             sweep: Sweep::new(),
             failed_sync_told: false,
-            spans: ScuSpans::default(),
             stopping: None,
         }
     }
@@ -343,7 +340,7 @@ impl Coordinator {
                 self.commit(seal_edit(sealed)).await?;
             }
             if let Some(sealed) = self.seals.pop_front() {
-                self.spans.sealed(&sealed);
+                self.shared.spans.sealed(&sealed);
             }
         }
         Ok(())
@@ -396,7 +393,7 @@ impl Coordinator {
             self.merged.pop_front();
         }
         let manifest = self.shared.manifests.current();
-        self.spans.settled(&manifest);
+        self.shared.spans.settled(&manifest);
         Ok(())
     }
 
@@ -554,7 +551,7 @@ impl Coordinator {
         let id = TaskId(self.next_task);
         self.next_task += 1;
         let status = TaskStatus { id, ..status };
-        let span = self.spans.attempt(&status);
+        let span = self.shared.spans.attempt(&status);
         let pulse = Pulse::default();
         let silence = self.shared.settings.attempt_silence;
         let watch = Watch::new(pulse.clone(), silence, self.times_given_up(&policy));
