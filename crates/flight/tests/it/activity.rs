@@ -84,6 +84,7 @@ async fn others_end_a_statement_and_a_session() {
         assert_eq!(end(&served, function).await, "true");
         let (back, over) = work.await.unwrap();
         assert_eq!((over.0, over.1.as_str()), (Code::Cancelled, expected));
+        served.until_nothing_is_held().await;
         worker = back;
     }
     until(&served, COUNT, "0").await;
@@ -143,5 +144,6 @@ async fn others_end_an_ingest() {
     assert_eq!((code, ended.as_str()), (Code::Unknown, "40003"));
     assert_eq!(served.read("SELECT count(*) FROM t").await, "0");
     until(&served, COUNT, "0").await;
+    served.until_nothing_is_held().await;
     served.stop().await;
 }

@@ -1,28 +1,44 @@
-//! Clients that read nothing, or vanish, and many of them at a time.
+//! Clients that read nothing, vanish or give up, and many of them at a time.
 
 use std::time::Duration;
 
 use futures::StreamExt;
 use futures::future::join_all;
+use lazybase_flight::Options;
+use lazybase_query::OpenOptions;
 
-use crate::served::{Served, ingest, ingest_into, pairs, query, text, ticket};
+use crate::queries::cancel;
+use crate::served::{
+    Client, Served, fetch, ingest, ingest_into, pairs, query, sqlstate, text, ticket,
+};
 
 /// Clients at a time.
 const MANY: i64 = 100;
 
+/// A sort of more than there is memory, whose end nobody waits for.
+const SPILLS: &str = "SELECT x FROM (
+        SELECT x, concat(repeat('v', 90), CAST(x AS TEXT)) AS v
+        FROM generate_series(1, 1000000000) AS s (x)
+    ) AS r ORDER BY v";
+
 impl Served {
-    async fn until_pins(&self, what: &str, are: impl Fn(usize) -> bool) {
-        let waiting = async {
-            while !are(self.database.instance().pins().len()) {
+    /// Waits until some statement has files pinned.
+    async fn until_pinned(&self) {
+        let pinned = async {
+            while self.database.instance().pins().is_empty() {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        let done = tokio::time::timeout(Duration::from_secs(30), waiting).await;
-        assert!(
-            done.is_ok(),
-            "{what}: {:?}",
-            self.database.instance().pins()
-        );
+        let pinned = tokio::time::timeout(Duration::from_secs(30), pinned).await;
+        pinned.expect("the statement runs");
+    }
+
+    /// A client whose sorts are one each: several would have parts of the memory each.
+    async fn alone(&self) -> Client {
+        let mut client = self.named().await;
+        let parts = "SET datafusion.execution.target_partitions = 1";
+        query(&mut client, parts).await.unwrap();
+        client
     }
 }
 
@@ -43,7 +59,7 @@ async fn a_client_that_does_not_read_holds_up_nobody_and_leaves_nothing() {
         .unwrap();
     let mut rows = slow.do_get(ticket(&info)).await.unwrap();
     rows.next().await.unwrap().unwrap();
-    served.until_pins("it is being read", |pins| pins > 0).await;
+    served.until_pinned().await;
     let mut writer = served.client().await;
     for at in 0..10 {
         let batch = vec![pairs(100_000 + at..100_001 + at)];
@@ -52,7 +68,37 @@ async fn a_client_that_does_not_read_holds_up_nobody_and_leaves_nothing() {
         assert_eq!(sent.expect("writers do not wait for readers").unwrap(), 1);
     }
     drop((rows, slow));
-    served.until_pins("it has left", |pins| pins == 0).await;
+    served.until_nothing_is_held().await;
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sort_that_is_given_up_leaves_no_temporary_files() {
+    let mut open = OpenOptions::default();
+    open.settings.query_memory = 32 << 20;
+    let served = Served::start_over(open, Options::default()).await;
+
+    let (mut client, mut other) = (served.alone().await, served.client().await);
+    let info = client.execute(SPILLS.to_owned(), None).await.unwrap();
+    let told = info.clone();
+    let cancelling = async {
+        served.until_spilt().await;
+        cancel(&mut other, told).await
+    };
+    let (over, cancelled) = tokio::join!(fetch(&mut client, &info), cancelling);
+    assert_eq!((sqlstate(over), cancelled), ("57014".to_owned(), 1));
+    served.until_nothing_is_held().await;
+
+    client.set_header("lazybase-timeout", "2s");
+    let (over, ()) = tokio::join!(query(&mut client, SPILLS), served.until_spilt());
+    assert_eq!(sqlstate(over), "57014");
+    served.until_nothing_is_held().await;
+
+    let mut client = served.alone().await;
+    let reading = tokio::spawn(async move { query(&mut client, SPILLS).await.map(drop) });
+    served.until_spilt().await;
+    reading.abort();
+    served.until_nothing_is_held().await;
     served.stop().await;
 }
 
@@ -76,7 +122,7 @@ async fn a_hundred_clients_write_and_read_at_a_time() {
     join_all(work).await;
     let count = served.read("SELECT count(*) FROM t").await;
     assert_eq!(count, (10 * MANY).to_string());
-    served.until_pins("all have gone", |pins| pins == 0).await;
+    served.until_nothing_is_held().await;
     served.stop().await;
 }
 

@@ -228,24 +228,16 @@ async fn rows_come_as_they_are_made_and_a_client_that_leaves_frees_them() {
     let mut rows = client.do_get(ticket(&info)).await.unwrap();
     let first = rows.try_next().await.unwrap().unwrap();
     assert!(first.num_rows() > 0);
-    let held = || {
-        let pins = served.database.instance().pins();
-        pins.iter()
-            .filter(|pin| pin.pin.owner == "Arrow Flight")
-            .count()
-    };
-    assert_eq!(held(), 1);
+    let pins = served.database.instance().pins().into_iter();
+    let held = pins.filter(|held| held.pin.owner == "Arrow Flight");
+    assert_eq!(held.count(), 1);
     drop(rows);
-    for _ in 0..200 {
-        if held() == 0 {
-            return served.stop().await;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    panic!("the query still holds its snapshot");
+    served.until_nothing_is_held().await;
+    served.stop().await;
 }
 
-async fn cancel(client: &mut Client, info: arrow_flight::FlightInfo) -> i32 {
+/// Cancels the statement of an answer; what came of it.
+pub(crate) async fn cancel(client: &mut Client, info: arrow_flight::FlightInfo) -> i32 {
     let request = CancelFlightInfoRequest { info: Some(info) };
     let action = Action::new("CancelFlightInfo", request.encode_to_vec());
     let mut results = client
@@ -280,6 +272,7 @@ async fn a_query_is_cancelled() {
         3,
         "there is nothing left to cancel"
     );
+    served.until_nothing_is_held().await;
 
     // One that has not begun never does.
     let info = client.execute(sql.clone(), None).await.unwrap();
@@ -292,6 +285,7 @@ async fn a_query_is_cancelled() {
     client.set_header("lazybase-timeout", "200ms");
     let (code, sqlstate, _) = failure(query(&mut client, &sql).await);
     assert_eq!((code, sqlstate.as_str()), (Code::DeadlineExceeded, "57014"));
+    served.until_nothing_is_held().await;
     served.stop().await;
 }
 

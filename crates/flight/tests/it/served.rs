@@ -33,7 +33,7 @@ pub(crate) struct Served {
     pub(crate) database: Database,
     stop: Option<oneshot::Sender<()>>,
     serving: JoinHandle<()>,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Served {
@@ -42,10 +42,14 @@ impl Served {
     }
 
     pub(crate) async fn start_with(options: Options) -> Served {
-        let folder = tempfile::tempdir().unwrap();
-        let mut open = OpenOptions::default();
-        // Log files are filled with zeros ahead of time, for which each test would wait.
+        Served::start_over(OpenOptions::default(), options).await
+    }
+
+    /// A server over a database that is opened in some way; with small log files, which are filled
+    /// with zeros ahead of time.
+    pub(crate) async fn start_over(mut open: OpenOptions, options: Options) -> Served {
         open.settings.log_file_bytes = 1 << 20;
+        let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("db");
         let database = Database::open_with(path, open).await.unwrap();
         let address = "127.0.0.1:0".parse().unwrap();
@@ -62,7 +66,7 @@ impl Served {
             database,
             stop: Some(stop),
             serving,
-            _folder: folder,
+            folder,
         }
     }
 
@@ -92,6 +96,41 @@ impl Served {
     pub(crate) async fn read(&self, sql: &str) -> String {
         let answers = self.database.session().execute(sql).await.unwrap();
         pretty(&answers[0].batches)
+    }
+
+    /// How many temporary files statements have.
+    fn spilt(&self) -> usize {
+        let folders = std::fs::read_dir(self.folder.path().join("db/tmp")).unwrap();
+        let files = folders.map(|folder| std::fs::read_dir(folder.unwrap().path()).unwrap());
+        files.map(|files| files.count()).sum()
+    }
+
+    /// Waits until no statement holds files or memory, or has temporary files.
+    pub(crate) async fn until_nothing_is_held(&self) {
+        let until = tokio::time::Instant::now() + Duration::from_secs(30);
+        loop {
+            let pins = self.database.instance().pins().len();
+            let memory = self.database.query_memory_used();
+            let spilt = self.spilt();
+            if (pins, memory, spilt) == (0, 0, 0) {
+                return;
+            }
+            let now = tokio::time::Instant::now();
+            let held = format!("{pins} pins, {memory} bytes, {spilt} temporary files");
+            assert!(now < until, "{held}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Waits until some statement has temporary files.
+    pub(crate) async fn until_spilt(&self) {
+        let spilt = async {
+            while self.spilt() == 0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let spilt = tokio::time::timeout(Duration::from_secs(30), spilt).await;
+        spilt.expect("the statement spills");
     }
 
     pub(crate) fn tell_to_stop(&mut self) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::future::{join_all, try_join_all};
 use lazybase_pg::Options;
 use lazybase_query::OpenOptions;
-use tokio_postgres::NoTls;
+use tokio_postgres::{Client, NoTls};
 
 use crate::raw::Raw;
 use crate::served::{Served, cells, sqlstate};
@@ -99,6 +99,49 @@ async fn a_statement_that_is_given_up_frees_what_it_held() {
     let client = served.client().await;
     let running = tokio::spawn(async move { client.query(SORTS, &[]).await.map(drop) });
     served.until_held(1 << 20).await;
+    running.abort();
+    served.until_nothing_is_held().await;
+    served.stop().await;
+}
+
+/// A sort of more than there is memory, whose end nobody waits for.
+const SPILLS: &str = "SELECT x FROM (
+        SELECT x, concat(repeat('v', 90), CAST(x AS TEXT)) AS v
+        FROM generate_series(1, 1000000000) AS s (x)
+    ) AS r ORDER BY v";
+
+/// A client whose sorts are one each: several would have parts of the memory each.
+async fn alone(served: &Served) -> Client {
+    let client = served.client().await;
+    let parts = "SET datafusion.execution.target_partitions = 1";
+    client.batch_execute(parts).await.unwrap();
+    client
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sort_that_is_given_up_leaves_no_temporary_files() {
+    let mut open = OpenOptions::default();
+    open.settings.query_memory = 32 << 20;
+    let served = Served::start_over(open, Options::default()).await;
+
+    let client = alone(&served).await;
+    let cancel = client.cancel_token();
+    let running = tokio::spawn(async move { client.query(SPILLS, &[]).await.map(drop) });
+    served.until_spilt().await;
+    cancel.cancel_query(NoTls).await.unwrap();
+    assert_eq!(sqlstate(running.await.unwrap()), "57014");
+    served.until_nothing_is_held().await;
+
+    let client = alone(&served).await;
+    let limit = "SET statement_timeout = '2s'";
+    client.batch_execute(limit).await.unwrap();
+    let (over, ()) = tokio::join!(client.query(SPILLS, &[]), served.until_spilt());
+    assert_eq!(sqlstate(over), "57014");
+    served.until_nothing_is_held().await;
+
+    let client = alone(&served).await;
+    let running = tokio::spawn(async move { client.query(SPILLS, &[]).await.map(drop) });
+    served.until_spilt().await;
     running.abort();
     served.until_nothing_is_held().await;
     served.stop().await;

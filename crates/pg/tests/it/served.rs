@@ -23,7 +23,7 @@ pub(crate) struct Served {
     pub(crate) database: Database,
     stop: Option<oneshot::Sender<()>>,
     serving: JoinHandle<()>,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Served {
@@ -56,7 +56,7 @@ impl Served {
             database,
             stop: Some(stop),
             serving,
-            _folder: folder,
+            folder,
         }
     }
 
@@ -68,19 +68,39 @@ impl Served {
         served
     }
 
-    /// Waits until no statement holds files or memory.
+    /// How many temporary files statements have.
+    fn spilt(&self) -> usize {
+        let folders = std::fs::read_dir(self.folder.path().join("db/tmp")).unwrap();
+        let files = folders.map(|folder| std::fs::read_dir(folder.unwrap().path()).unwrap());
+        files.map(|files| files.count()).sum()
+    }
+
+    /// Waits until no statement holds files or memory, or has temporary files.
     pub(crate) async fn until_nothing_is_held(&self) {
         let until = tokio::time::Instant::now() + Duration::from_secs(30);
         loop {
             let pins = self.database.instance().pins().len();
             let memory = self.database.query_memory_used();
-            if (pins, memory) == (0, 0) {
+            let spilt = self.spilt();
+            if (pins, memory, spilt) == (0, 0, 0) {
                 return;
             }
             let now = tokio::time::Instant::now();
-            assert!(now < until, "{pins} pins, {memory} bytes");
+            let held = format!("{pins} pins, {memory} bytes, {spilt} temporary files");
+            assert!(now < until, "{held}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
+    }
+
+    /// Waits until some statement has temporary files.
+    pub(crate) async fn until_spilt(&self) {
+        let spilt = async {
+            while self.spilt() == 0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let spilt = tokio::time::timeout(Duration::from_secs(30), spilt).await;
+        spilt.expect("the statement spills");
     }
 
     /// Waits until some statement has files pinned, and this much memory.
