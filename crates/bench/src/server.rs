@@ -21,6 +21,7 @@ mod parsing;
 pub(crate) mod reopen;
 mod results;
 mod rows;
+mod shares;
 mod socket;
 
 use std::path::PathBuf;
@@ -85,6 +86,8 @@ enum Part {
     Ingest,
     /// Large answers.
     Results,
+    /// Ingest, stages and queries, each beside the others.
+    Shares,
     /// Many connections, idle and busy.
     Connections,
     /// Reads while rows come in.
@@ -177,6 +180,9 @@ pub(crate) fn run(args: &ServerArgs) -> Outcome<bool> {
     }
     if args.wants(Part::Results) {
         results::measure(&world)?;
+    }
+    if args.wants(Part::Shares) {
+        shares::measure(&world)?;
     }
     if args.wants(Part::Mixed) {
         mixed::measure(&world)?;

@@ -95,23 +95,27 @@ pub(super) fn many(world: &World<'_>) -> Outcome<()> {
     latencies("quiet_", &world.lazybase.address)?;
     // What is promised is promised while rows come in.
     let (stop, sent) = (AtomicBool::new(false), AtomicU64::new(0));
-    thread::scope(|scope| {
+    let (rows, seconds) = thread::scope(|scope| {
+        let begun = Instant::now();
         let writer = scope.spawn(|| mixed::write(world, FIRST_NEW_ID, &stop, &sent));
         let measured = latencies("", &world.lazybase.address);
+        let seconds = begun.elapsed().as_secs_f64();
+        let rows = sent.load(Ordering::Relaxed) as f64;
         stop.store(true, Ordering::Relaxed);
         writer.join().map_err(|_| "the writer panicked")??;
-        measured
+        measured.map(|()| (rows, seconds))
     })?;
-    world
-        .goals
-        .figure("busy_ingested_rows", sent.load(Ordering::Relaxed) as f64);
+    let offered = world.args.rate() as f64 * seconds;
+    world.goals.figure("busy_ingested_rows", rows);
+    world.goals.figure("busy_offered_ratio", rows / offered);
     if let Some(postgres) = &world.postgres {
         latencies("postgres_", &postgres.address)?;
     }
     Ok(())
 }
 
-fn read_one(socket: &mut Socket, id: i64) -> Outcome<()> {
+/// Reads a row by the statement that was prepared as `point`; it must be there.
+pub(super) fn read_one(socket: &mut Socket, id: i64) -> Outcome<()> {
     match socket.execute("point", &[id])?.rows {
         1 => Ok(()),
         rows => Err(format!("{rows} rows have the id {id}").into()),

@@ -26,7 +26,7 @@ use crate::report::median;
 /// The table that they are sent to.
 const TARGET: &str = "taken";
 /// Paused stages make no room: beyond a gibibyte that is not sorted, writers would wait for ever.
-const PAUSED_ROWS_MAX: u64 = 600_000;
+pub(super) const PAUSED_ROWS_MAX: u64 = 600_000;
 
 /// What the server may send before it is read: of one call, and of a connection.
 const STREAM_WINDOW_BYTES: u32 = 8 << 20;
@@ -111,29 +111,52 @@ pub(super) fn ingest(world: &World<'_>) -> Outcome<()> {
 /// Rows a second of a client that waits for each of these puts, while nothing but ingest works in
 /// the server.
 fn over_the_wire(world: &World<'_>, puts: Vec<Vec<RecordBatch>>) -> Outcome<f64> {
-    let rows: usize = puts.iter().flatten().map(RecordBatch::num_rows).sum();
     runtime()?.block_on(async {
         let mut client = connect(world.lazybase.flight).await?;
-        run(&mut client, &Rows::create_table(TARGET)).await?;
-        for stage in PAUSED {
-            run(&mut client, &format!("PAUSE STAGE {}", stage.name())).await?;
-        }
-        for batch in puts.iter().flatten().take(WARM_BATCHES) {
-            send(&mut client, TARGET, vec![batch.clone()]).await?;
-        }
-        let begun = Instant::now();
-        for put in puts {
-            send(&mut client, TARGET, put).await?;
-        }
-        let rate = rows as f64 / begun.elapsed().as_secs_f64();
-        for stage in PAUSED {
-            run(&mut client, &format!("RESUME STAGE {}", stage.name())).await?;
-        }
-        // Nothing of it shall go on while others are measured.
-        run(&mut client, &format!("DROP TABLE {TARGET}")).await?;
-        run(&mut client, "SETTLE").await?;
+        let warm = puts.iter().flatten().take(WARM_BATCHES).cloned().collect();
+        begin_paused(&mut client, warm).await?;
+        let rate = put_all(&mut client, puts).await?;
+        resume(&mut client).await?;
+        end(&mut client).await?;
         Outcome::Ok(rate)
     })
+}
+
+/// Makes the table that rows are put into while nothing but ingest works in the server; some warm
+/// up.
+pub(super) async fn begin_paused(client: &mut Client, warm: Vec<RecordBatch>) -> Outcome<()> {
+    run(client, &Rows::create_table(TARGET)).await?;
+    for stage in PAUSED {
+        run(client, &format!("PAUSE STAGE {}", stage.name())).await?;
+    }
+    for batch in warm {
+        send(client, TARGET, vec![batch]).await?;
+    }
+    Ok(())
+}
+
+/// Rows a second of a client that waits for each of these puts into that table.
+pub(super) async fn put_all(client: &mut Client, puts: Vec<Vec<RecordBatch>>) -> Outcome<f64> {
+    let rows: usize = puts.iter().flatten().map(RecordBatch::num_rows).sum();
+    let begun = Instant::now();
+    for put in puts {
+        send(client, TARGET, put).await?;
+    }
+    Ok(rows as f64 / begun.elapsed().as_secs_f64())
+}
+
+/// The paused stages go on.
+pub(super) async fn resume(client: &mut Client) -> Outcome<()> {
+    for stage in PAUSED {
+        run(client, &format!("RESUME STAGE {}", stage.name())).await?;
+    }
+    Ok(())
+}
+
+/// Drops the table: nothing of it shall go on while others are measured.
+pub(super) async fn end(client: &mut Client) -> Outcome<()> {
+    run(client, &format!("DROP TABLE {TARGET}")).await?;
+    run(client, "SETTLE").await
 }
 
 /// Rows a second of the engine's own benchmark, with as many rows.
