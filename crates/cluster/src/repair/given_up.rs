@@ -25,7 +25,8 @@ pub(super) struct GivenUp {
     file: Option<String>,
     /// Tables from this id on began in files that were set aside.
     next_table: u32,
-    /// SCUs up to here were sealed before the edit that is looked at.
+    /// SCUs up to here were sealed before the edit that is looked at; later ones that DDL has for
+    /// itself hold no rows.
     sealed_through: ScuNumber,
     names: BTreeMap<TableId, TableName>,
     tables: BTreeMap<ViewId, TableId>,
@@ -66,16 +67,8 @@ impl GivenUp {
 
     fn take(&mut self, file: &str, edit: &Edit, batches: &BTreeMap<u64, NumberedBatch>) {
         match edit {
-            Edit::Transaction {
-                ddl,
-                batch,
-                own_scu,
-                ..
-            } => {
+            Edit::Transaction { ddl, batch, .. } => {
                 ddl.iter().for_each(|ddl| self.take_ddl(file, ddl));
-                if *own_scu {
-                    self.sealed_through = self.sealed_through.next();
-                }
                 if let Some(batch) = batch.and_then(|number| batches.get(&number)) {
                     let rows = batch.rows.iter();
                     let rows = rows.map(|(table, rows)| ((batch.scu, *table), *rows));

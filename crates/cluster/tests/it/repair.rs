@@ -480,9 +480,8 @@ fn a_drop_and_an_emptying_are_named_with_the_scus_whose_rows_they_ended() {
     let opened = open(Arc::new(image), keeping()).unwrap();
     for (name, done) in [("t", "emptied the table"), ("u", "dropped the table")] {
         assert_eq!(lost_scus(&aside.lost, &[name]), ended, "{aside:?}");
-        let told = |damage: &Damage| {
-            damage.table.as_deref() == Some(name) && damage.what.contains(done)
-        };
+        let told =
+            |damage: &Damage| damage.table.as_deref() == Some(name) && damage.what.contains(done);
         assert!(aside.lost.iter().any(told), "{aside:?}");
         let table = opened.table(name).unwrap();
         let rows = scan(&fresh(&opened, Freshness::ZERO), &table).unwrap();

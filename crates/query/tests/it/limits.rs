@@ -391,7 +391,11 @@ async fn a_reader_that_reads_on_keeps_its_pin() {
         world.settle().await;
         let removes = |_: &BTreeSet<String>| collected() > before;
         world
-            .until("something is collected", Duration::from_millis(500), removes)
+            .until(
+                "something is collected",
+                Duration::from_millis(500),
+                removes,
+            )
             .await;
         let there = world.segments().await;
         assert!(pinned.is_subset(&there), "after {stretch} stretches");

@@ -158,7 +158,11 @@ fn no_bytes_of_a_file_panic() {
     // A few bytes of Parquet can stand for very many rows.
     for (files, formats, changes) in [
         ("load", texts, corpus::changes(100)),
-        ("load-parquet", &[FileFormat::Parquet], corpus::changes(1_000) / 10),
+        (
+            "load-parquet",
+            &[FileFormat::Parquet],
+            corpus::changes(1_000) / 10,
+        ),
     ] {
         corpus::every(files, changes, |bytes| {
             crate::wall::write_file(&path, bytes).unwrap();
