@@ -340,7 +340,10 @@ fn a_damaged_checkpoint_is_replaced_when_an_older_one_is_there() {
     assert!(tended.damaged[0].message().contains(&damaged));
     assert!(tended.refused.is_none(), "{tended:?}");
     assert_eq!(store.current().scus, expected.scus);
-    assert_eq!(block_on(verify_files(&*world.env.store, 0)).unwrap().len(), 0);
+    assert_eq!(
+        block_on(verify_files(&*world.env.store, 0)).unwrap().len(),
+        0
+    );
     let again = open(&world.env).unwrap();
     assert!(block_on(again.tend()).damaged.is_empty());
 }

@@ -142,7 +142,10 @@ fn files_of_earlier_versions_are_read() {
         };
         let read = look(&world.store).unwrap();
         assert_eq!(without(read), without(story.manifest));
-        assert_eq!(block_on(verify_files(&*world.env.store, 0)).unwrap().len(), 0);
+        assert_eq!(
+            block_on(verify_files(&*world.env.store, 0)).unwrap().len(),
+            0
+        );
     }
 }
 
@@ -719,5 +722,8 @@ fn golden_files_read_and_are_written_the_same() {
         block_on(world.env.store.put_if_absent(name, golden.into())).unwrap();
     }
     assert_eq!(look(&world.store).unwrap(), story.manifest);
-    assert_eq!(block_on(verify_files(&*world.env.store, 0)).unwrap().len(), 0);
+    assert_eq!(
+        block_on(verify_files(&*world.env.store, 0)).unwrap().len(),
+        0
+    );
 }
