@@ -129,10 +129,9 @@ async fn take_some(life: &Life, place: usize, wanted: usize) -> Answer<()> {
         Err(error) => return Err(not_taken(life, &asked, since, error)),
     };
     let last = numbers.last().copied().unwrap_or_default();
-    life.world()
-        .note("numbers", place as u64, last as u64, || {
-            format!("{wanted} of sequence {id}: {numbers:?}")
-        });
+    life.world().note("numbers", place as u64, last as u64, || {
+        format!("{wanted} of sequence {id}: {numbers:?}")
+    });
     let met = {
         let mut known = life.run.sequences.lock();
         known.answer(draw, &asked, &numbers)?

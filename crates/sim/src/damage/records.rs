@@ -31,7 +31,9 @@ use lazybase_engine::manifest::{Manifest, ManifestStore};
 use lazybase_engine::read::Snapshot;
 use lazybase_model::{Error, ErrorKind, Freshness, TableId};
 
-use super::gone::{LogFile, Missed, Teller, log_files, missed, names_edit, newest_of, told_through};
+use super::gone::{
+    LogFile, Missed, Teller, log_files, missed, names_edit, newest_of, told_through,
+};
 use crate::dice::Dice;
 use crate::life::{Answer, Life, Run, Trouble};
 use crate::marks::Mark;

@@ -145,8 +145,14 @@ fn an_edit_is_named_by_a_batch_of_the_newest_file_that_was_begun() {
     let behind = ready(7, 6);
     assert!(names_edit(&files(&[(4, first.clone())]), 30));
     assert!(!names_edit(&files(&[(4, first.clone())]), 31));
-    assert!(names_edit(&files(&[(4, first.clone()), (7, ready(7, 4))]), 30));
-    assert!(!names_edit(&files(&[(4, first.clone()), (6, data), (7, behind)]), 30));
+    assert!(names_edit(
+        &files(&[(4, first.clone()), (7, ready(7, 4))]),
+        30
+    ));
+    assert!(!names_edit(
+        &files(&[(4, first.clone()), (6, data), (7, behind)]),
+        30
+    ));
     let mut torn = first;
     torn[64 + 70] ^= 1;
     assert!(!names_edit(&files(&[(4, torn)]), 30));

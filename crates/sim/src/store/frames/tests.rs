@@ -68,7 +68,11 @@ fn what_a_crash_cut_short_is_not_whole() {
     let checked = |bytes: &[u8]| {
         let log = LogImage::of(name, bytes).unwrap();
         let first = &log.frames[0];
-        (log.has_whole_header(), log.is_headed(first), log.is_whole(first))
+        (
+            log.has_whole_header(),
+            log.is_headed(first),
+            log.is_whole(first),
+        )
     };
     assert_eq!(checked(&bytes), (false, false, false));
     let header = crc32c::crc32c_append(crc32c::crc32c(&bytes[..12]), &bytes[16..64]);
