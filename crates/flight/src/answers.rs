@@ -24,6 +24,7 @@ use lazybase_model::{Error, Result};
 use lazybase_query::{Prepared, Session, Value};
 use parking_lot::Mutex;
 use prost::Message;
+use tokio::sync::oneshot;
 use tonic::Status;
 
 use crate::calls::Told;
@@ -32,6 +33,7 @@ use crate::input::Batches;
 use crate::service::{Call, Service};
 use crate::statements::{Bound, Ready};
 use crate::stream::{Running, limited};
+use crate::watched::{Held, watched};
 use crate::words;
 
 /// What a client gets of an answer.
@@ -165,13 +167,18 @@ impl Service {
             fetched,
             &self.stop,
         );
-        let running = running.await?;
-        let told = running.told();
-        let rows = stream::unfold(running, |mut running| async move {
+        let (running, ends) = running.await?;
+        let (told, way_out) = (running.told(), running.way_out());
+        let (over, is_over) = oneshot::channel();
+        let rows = stream::unfold((running, over), |(mut running, over)| async move {
             let next = running.next().await?;
-            Some((next.map_err(|error| in_stream(&error)), running))
+            Some((next.map_err(|error| in_stream(&error)), (running, over)))
         });
-        Ok(messages(schema, rows.boxed(), told))
+        let held = Held {
+            messages: messages(schema, rows.boxed(), told),
+            way_out,
+        };
+        Ok(watched(held, ends, is_over).boxed())
     }
 }
 

@@ -5,6 +5,7 @@
 //!   service: headers -> sessions  -> whose session, with which settings for this call
 //!      GetFlightInfo, CreatePrepared.. -> statements -> a handle: what is to be run, or was
 //!      DoGet   -> answers   -> batches as the query makes them, then the stamp
+//!              -> watched   -> what is given up is dropped, whether its client reads or not
 //!      DoPut   -> updates   -> rows of parameters, or of an ingest, as one atomic batch
 //!      DoAction -> actions  -> transactions, savepoints, cancel, session options
 //!      catalog commands -> catalog, info
@@ -34,6 +35,7 @@ mod sessions;
 mod statements;
 mod stream;
 mod updates;
+mod watched;
 mod words;
 
 pub use server::{Options, Server};

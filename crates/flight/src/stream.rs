@@ -4,9 +4,10 @@
 //! Invariant FLR-1: a statement whose client leaves is dropped with its call or its stream, and
 //! what it wrote in a transaction fails that transaction.
 
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::Arc;
+use std::future::{Future, pending};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::compute::cast;
@@ -24,20 +25,40 @@ use crate::failure::timed_out;
 use crate::statements::Fetched;
 use crate::words;
 
-type Wait = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// Why a statement is to be given up, once there is a reason.
+pub(crate) type Ends = BoxFuture<'static, Error>;
 
-/// When a session's statement must have ended.
-fn deadline(session: &Session) -> Wait {
-    match session.statement_timeout() {
-        Some(limit) => Box::pin(pause(limit)),
-        None => Box::pin(std::future::pending()),
+/// What ends a session's statement from now on.
+fn ends(
+    session: &Session,
+    stop: &watch::Receiver<bool>,
+    cancelled: impl Future<Output = ()> + Send + 'static,
+) -> Ends {
+    let (by_others, limit) = (session.ended(), session.statement_timeout());
+    let stop = told(stop.clone());
+    Box::pin(async move {
+        tokio::select! {
+            biased;
+            what = by_others => ended(what),
+            () = cancelled => Error::new(ErrorKind::Cancelled, CANCELLED),
+            () = passed(limit) => timed_out(),
+            () = stop => stopping(),
+        }
+    })
+}
+
+/// Waits for a time limit, if there is one.
+async fn passed(limit: Option<Duration>) {
+    match limit {
+        Some(limit) => pause(limit).await,
+        None => pending().await,
     }
 }
 
 async fn told(mut signal: watch::Receiver<bool>) {
     if signal.wait_for(|on| *on).await.is_err() {
         // Whoever would tell has gone.
-        std::future::pending::<()>().await;
+        pending::<()>().await;
     }
 }
 
@@ -61,6 +82,17 @@ pub(crate) async fn limited<T>(
     session: &Session,
     reads: bool,
     stop: &watch::Receiver<bool>,
+    work: impl Future<Output = Result<T>> + Unpin,
+) -> Result<T> {
+    let mut ends = ends(session, stop, pending());
+    unless(session, reads, &mut ends, work).await
+}
+
+/// Does something of a statement, unless it is given up meanwhile.
+async fn unless<T>(
+    session: &Session,
+    reads: bool,
+    ends: &mut Ends,
     mut work: impl Future<Output = Result<T>> + Unpin,
 ) -> Result<T> {
     let mut begun = Begun(Some(session));
@@ -70,9 +102,7 @@ pub(crate) async fn limited<T>(
             begun.0 = None;
             return done;
         }
-        what = session.ended() => ended(what),
-        () = deadline(session) => timed_out(),
-        () = told(stop.clone()) => stopping(),
+        why = ends => why,
     };
     let error = given_up(session, reads, why);
     drop(work);
@@ -96,27 +126,46 @@ fn given_up(session: &Session, reads: bool, why: Error) -> Error {
     error
 }
 
+/// Gives up a query whose rows are being sent. It keeps nothing of the query.
+pub(crate) struct WayOut {
+    session: Weak<Session>,
+    reads: Arc<AtomicBool>,
+}
+
+impl WayOut {
+    /// The error that its client is told. What runs of it is dropped, and is free before that.
+    pub(crate) fn give_up<H>(self, why: Error, held: H) -> Error {
+        let Some(session) = self.session.upgrade() else {
+            // All of its rows wait to be sent, and nothing runs any more.
+            return why;
+        };
+        let error = given_up(&session, self.reads.load(Ordering::Relaxed), why);
+        session.fail_transaction();
+        drop(held);
+        error
+    }
+}
+
 /// A query whose rows are being sent.
 pub(crate) struct Running {
     session: Arc<Session>,
     prepared: Arc<Prepared>,
+    /// Whether a run of it may write: one that tells of the rows which it writes comes here, too.
+    may_write: bool,
+    /// Whether what runs of it now leaves no trace.
+    reads: Arc<AtomicBool>,
     /// The parameters of the runs that follow.
     pending: std::vec::IntoIter<Vec<Value>>,
     answer: Option<AnswerStream>,
     /// The columns that the client was told of.
     schema: SchemaRef,
-    deadline: Wait,
-    cancelled: Wait,
-    /// Somebody else ends it, or its session.
-    ended: BoxFuture<'static, End>,
-    stopping: Wait,
     told: Arc<Mutex<Told>>,
     /// Forgets the statement when this ends.
     _fetched: Fetched,
 }
 
 impl Running {
-    /// Begins a query: its first answer is there when this returns.
+    /// Begins a query: its first answer is there when this returns, with what ends it from then on.
     ///
     /// # Errors
     /// Whatever the query meets before its first row.
@@ -127,24 +176,25 @@ impl Running {
         schema: SchemaRef,
         fetched: Fetched,
         stop: &watch::Receiver<bool>,
-    ) -> Result<Running> {
+    ) -> Result<(Running, Ends)> {
         let (session, prepared) = one_snapshot(session, prepared, values.len()).await?;
         check_told(&prepared, &schema).await?;
+        let mut ends = ends(&session, stop, told(fetched.cancel.clone()));
+        let may_write = words::may_write(prepared.sql());
         let mut running = Running {
-            deadline: deadline(&session),
-            cancelled: Box::pin(told(fetched.cancel.clone())),
-            ended: session.ended(),
-            stopping: Box::pin(told(stop.clone())),
-            session,
+            session: Arc::clone(&session),
             prepared,
+            may_write,
+            reads: Arc::new(AtomicBool::new(!may_write)),
             pending: values.into_iter(),
             answer: None,
             schema,
             told: Arc::default(),
             _fetched: fetched,
         };
-        running.next_answer().await?;
-        Ok(running)
+        let begins = Box::pin(running.next_answer());
+        unless(&session, !may_write, &mut ends, begins).await?;
+        Ok((running, ends))
     }
 
     /// What the answers tell, once the rows have come to their end.
@@ -152,30 +202,26 @@ impl Running {
         Arc::clone(&self.told)
     }
 
+    /// What gives it up, wherever it has come to.
+    pub(crate) fn way_out(&self) -> WayOut {
+        WayOut {
+            session: Arc::downgrade(&self.session),
+            reads: Arc::clone(&self.reads),
+        }
+    }
+
     /// Begins the next of the runs; false when there is none.
     async fn next_answer(&mut self) -> Result<bool> {
         let Some(values) = self.pending.next() else {
             return Ok(false);
         };
+        self.reads.store(!self.may_write, Ordering::Relaxed);
         let mut begun = Begun(Some(&self.session));
-        let mut asked = self.prepared.query(&values);
-        let answer = tokio::select! {
-            biased;
-            answer = &mut asked => Ok(answer),
-            what = &mut self.ended => Err(ended(what)),
-            () = &mut self.cancelled => Err(Error::new(ErrorKind::Cancelled, CANCELLED)),
-            () = &mut self.deadline => Err(timed_out()),
-            () = &mut self.stopping => Err(stopping()),
-        };
-        // One that tells of the rows which it writes comes here, too.
-        let reads = !words::may_write(self.prepared.sql());
-        let answer = answer.unwrap_or_else(|why| Err(given_up(&self.session, reads, why)));
-        drop(asked);
-        if answer.is_ok() {
-            begun.0 = None;
-        }
+        let answer = self.prepared.query(&values).await?;
+        begun.0 = None;
         drop(begun);
-        self.answer = Some(answer?);
+        self.reads.store(!answer.has_written(), Ordering::Relaxed);
+        self.answer = Some(answer);
         Ok(true)
     }
 
@@ -189,14 +235,7 @@ impl Running {
                     Err(error) => return Some(Err(error)),
                 }
             };
-            let next = tokio::select! {
-                biased;
-                what = &mut self.ended => Some(Err(ended(what))),
-                () = &mut self.cancelled => Some(Err(Error::new(ErrorKind::Cancelled, CANCELLED))),
-                () = &mut self.deadline => Some(Err(timed_out())),
-                () = &mut self.stopping => Some(Err(stopping())),
-                next = answer.next() => next,
-            };
+            let next = answer.next().await;
             match next.map(|rows| conform(rows?, &self.schema)) {
                 Some(Ok(rows)) if rows.num_rows() == 0 => {}
                 Some(Ok(rows)) => return Some(Ok(rows)),

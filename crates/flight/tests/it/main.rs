@@ -18,3 +18,4 @@ mod roles;
 mod served;
 mod sessions;
 mod types;
+mod unread;

@@ -213,10 +213,11 @@ async fn errors_have_a_code_an_sqlstate_and_a_hint() {
 }
 
 /// A table whose rows are many, with itself three times.
-const MANY: &str = "CREATE TABLE t (k BIGINT PRIMARY KEY); \
+pub(crate) const MANY: &str = "CREATE TABLE t (k BIGINT PRIMARY KEY); \
                     INSERT INTO t SELECT value FROM generate_series(1, 3000) AS g (value)";
-const RUNNING: &str = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active'";
-const LONG: &str = "SELECT a.k AS a, b.k AS b, c.k AS c FROM t a CROSS JOIN t b CROSS JOIN t c";
+pub(crate) const RUNNING: &str = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active'";
+pub(crate) const LONG: &str =
+    "SELECT a.k AS a, b.k AS b, c.k AS c FROM t a CROSS JOIN t b CROSS JOIN t c";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_come_as_they_are_made_and_a_client_that_leaves_frees_them() {
