@@ -530,6 +530,7 @@ fn draw_sequences(dice: &mut Dice) -> Sequences {
     }
     let rising = (1, i64::MAX);
     let falling = (i64::MIN, -1);
+    let count = dice.between(1, 2);
     let draw = |number: u64| {
         let (start, increment, bounds, cycles) = *dice.weigh(&[
             (3, (1, 1, rising, false)),
@@ -545,7 +546,6 @@ fn draw_sequences(dice: &mut Dice) -> Sequences {
             cycles,
         }
     };
-    let count = dice.between(1, 2);
     Sequences {
         drawn: (0..count).map(draw).collect(),
         takers: dice.between(1, 2) as usize,

@@ -20,8 +20,9 @@ fn another_violation_is_no_smaller_one() {
         let violation = if is_lost { "batch 12 is lost" } else { STUCK };
         Some(violation.to_owned())
     });
-    let left = "operator=false,strikes=false,records=false,delays=false,hangs=false,stands=false,\
-                truncates=false,replaces=false,remakes=false,frames=false,lives=1,operations=100";
+    let left = "operator=false,strikes=false,records=false,gone=false,delays=false,hangs=false,\
+                stands=false,truncates=false,replaces=false,remakes=false,frames=false,\
+                sequences=false,lives=1,operations=100";
     assert_eq!(small.to_string(), format!("{PLAIN},{left}"));
 }
 
