@@ -77,7 +77,7 @@ pub(crate) enum Missed {
     Maybe,
     /// It is refused.
     By(Teller),
-    /// It is as after a crash, so far as anybody can tell.
+    /// It is as after a crash, so far as anybody can tell; or the file can't come back as it was.
     Untold,
 }
 
@@ -98,6 +98,11 @@ pub(crate) fn missed(files: &[LogFile], gone: &str, sealed: u64) -> Missed {
             true => Missed::By(Teller::Next),
             false => Missed::Untold,
         };
+    }
+    // One that was the newest may lend its number to another one, and stand in its way as it comes
+    // back.
+    if files.iter().all(|file| file.number <= image.number) {
+        return Missed::Untold;
     }
     let committed = all().flat_map(|image| &image.frames);
     let committed = committed.filter(|frame| frame.commits && frame.scu > sealed);

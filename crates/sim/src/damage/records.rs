@@ -57,7 +57,7 @@ enum Opens {
     Yes,
     /// A log is damaged with what may have been acknowledged.
     Maybe,
-    /// An edit is damaged that nothing else tells, or a log is gone with what was acknowledged.
+    /// An edit is damaged that nothing else tells, or a log is gone that others miss.
     No,
 }
 
@@ -470,8 +470,8 @@ impl Run {
             };
             *opens = (*opens).max(match missed {
                 Missed::No => Opens::Yes,
-                Missed::By(Teller::Next) => Opens::No,
-                Missed::Maybe | Missed::By(_) | Missed::Untold => Opens::Maybe,
+                Missed::By(_) => Opens::No,
+                Missed::Maybe | Missed::Untold => Opens::Maybe,
             });
             Damaged {
                 name,
