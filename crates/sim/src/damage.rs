@@ -12,6 +12,7 @@ use std::time::Duration;
 use lazybase_cluster::{DamageState, DamageStatus};
 use lazybase_model::{Error, ViewId};
 
+use crate::clock::micros;
 use crate::life::Life;
 use crate::store::Of;
 
@@ -49,6 +50,25 @@ impl Life {
             }
         }
         Ok(())
+    }
+
+    /// Whether the log of each SCU is kept until what was sorted of it is merged, for as long as the
+    /// retention lasts: nothing else holds the same rows. Of no use is one that could not be read,
+    /// and a clock that goes back does not bring one back: looked at is the first life alone, on a
+    /// disk that did not fail in it.
+    pub(crate) fn check_logs(&self) -> Result<(), String> {
+        let has_failed = !self.run.wounds.is_empty() || self.store.failed_since(Duration::ZERO);
+        if self.number > 0 || has_failed {
+            return Ok(());
+        }
+        let latest = self.run.clocks.lock().latest(self.clock_micros());
+        let began = latest - micros(self.run.story.settings.retention);
+        match held::unlogged(&self.instance.manifest(), began) {
+            None => Ok(()),
+            Some(scu) => Err(format!(
+                "no log is kept of SCU {scu}, of which rows are sorted and not merged"
+            )),
+        }
     }
 
     fn check_file(

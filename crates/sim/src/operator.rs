@@ -175,7 +175,8 @@ async fn act(life: &Life, dice: &mut Dice) -> Answer<()> {
     }
 }
 
-/// Notes what the status shows, and that nothing is damaged by itself, or given up too early.
+/// Notes what the status shows, and that nothing is damaged by itself, or given up or let go too
+/// early.
 fn look(life: &Life) {
     let status = life.instance.status();
     let ingest = &status.ingest;
@@ -187,7 +188,7 @@ fn look(life: &Life) {
         let what = format!("{file} is taken for damaged on a whole disk: {damage:?}");
         life.world().violate(what);
     }
-    if let Err(what) = life.check_damage() {
+    if let Err(what) = life.check_damage().and_then(|()| life.check_logs()) {
         life.world().violate(what);
     }
     let silent = status.silent;

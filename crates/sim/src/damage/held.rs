@@ -1,5 +1,6 @@
 //! What else holds the rows of a damaged file, where a manifest shows it plainly: the log of its
 //! SCU, other runs that lead over the same SCUs, or the table of a view.
+//! And of which SCU the log is gone though nothing else holds its rows.
 //!
 //! Pure. It may miss a holder that the database knows of; what it names can serve.
 
@@ -8,6 +9,7 @@ use std::sync::Arc;
 
 use lazybase_engine::key::Key;
 use lazybase_engine::manifest::{KeyRange, Manifest, RangeState, Run, RunId, RunKind, SegmentMeta};
+use lazybase_model::ScuNumber;
 
 /// Whether a file can be read.
 type IsWhole<'w> = &'w dyn Fn(&str) -> bool;
@@ -63,6 +65,26 @@ fn is_logged(manifest: &Manifest, run: &Run, is_whole: IsWhole<'_>) -> bool {
         let pieces = entry.log.iter().map(|piece| &piece.file);
         pieces.chain(&entry.files).all(|file| is_whole(file))
     })
+}
+
+/// A sorted SCU of which the newest answers of some range need rows, and no log is kept, though its
+/// last batch came after `began_micros`.
+pub(super) fn unlogged(manifest: &Manifest, began_micros: i64) -> Option<ScuNumber> {
+    for (_, range) in manifest.primary_ranges() {
+        let current = range.runs.iter().filter(|entry| entry.is_current());
+        let runs = current.filter_map(|entry| manifest.runs.get(&entry.id));
+        for run in runs.filter(|run| run.kind == RunKind::Sorted) {
+            let scu = run.span.first;
+            let time = manifest.times.get(&scu);
+            let is_recent = time.is_some_and(|time| time.last_ack_micros > began_micros);
+            let mut segments = run.segments.iter();
+            let has_rows = segments.any(|segment| keys_of(segment).meets(&range.range));
+            if is_recent && has_rows && !manifest.scus.contains_key(&scu) {
+                return Some(scu);
+            }
+        }
+    }
+    None
 }
 
 /// The keys that a file may hold rows of.

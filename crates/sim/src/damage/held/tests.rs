@@ -6,7 +6,7 @@ use lazybase_engine::manifest::literal::manifest;
 use lazybase_engine::manifest::{Manifest, ScuEntry};
 use lazybase_model::ScuNumber;
 
-use super::holder;
+use super::{holder, unlogged};
 
 /// What holds the rows of the first file of a run, where some files can't be read.
 fn held(manifest: &Manifest, run: u64, damaged: &[&str]) -> Option<String> {
@@ -39,6 +39,32 @@ fn the_log_of_a_sorted_scu_holds_it_while_it_is_kept() {
     assert_eq!(held(&manifest, 2, &[]), log);
     assert_eq!(held(&manifest, 2, &["log/1"]), None);
     assert_eq!(held(&manifest, 3, &[]), None);
+}
+
+/// SCU n came to its end right before second n + 1.
+#[test]
+fn a_log_is_missed_while_rows_of_its_scu_are_sorted_and_not_merged() {
+    let text = "
+        sealed 12 sorted 12
+        table t
+          range ..m
+            base 1..=12 a..f:6K
+          range m..
+            base 1..=10 n..o:4K
+            sorted 11 b..p:1K
+            sorted 12 b..c:1K
+    ";
+    let manifest = manifest(text).unwrap();
+    assert_eq!(unlogged(&manifest, 11_000_000), Some(ScuNumber(11)));
+    // It lies behind the retention.
+    assert_eq!(unlogged(&manifest, 11_900_000), None);
+    let mut logged = manifest;
+    let entry = ScuEntry::without_batches(ScuNumber(11));
+    logged.scus.insert(ScuNumber(11), Arc::new(entry));
+    // Of SCU 12 the right range has no rows.
+    assert_eq!(unlogged(&logged, 0), None);
+    let merged = self::manifest(MERGED).unwrap();
+    assert_eq!(unlogged(&merged, 0), None);
 }
 
 #[test]
