@@ -111,8 +111,8 @@ async fn whoever_ends_an_unread_answer_frees_what_it_holds() {
             }
             function => {
                 let of = "FROM pg_stat_activity WHERE application_name = 'slow'";
-                let ended = served.read(&format!("SELECT {function}(pid) {of}"));
-                assert_eq!(ended.await, "true");
+                let end = format!("SELECT {function}(pid) {of}");
+                assert_eq!(served.read(&end).await, "true");
             }
         }
         served.until_free().await;
