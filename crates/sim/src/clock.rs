@@ -72,6 +72,11 @@ impl Clocks {
         self.latest
             .map_or(now_micros, |latest| latest.max(now_micros))
     }
+
+    /// No clock of an earlier opening came further; nothing in the first one.
+    pub(crate) fn before(&self) -> Option<i64> {
+        self.latest
+    }
 }
 
 #[cfg(test)]

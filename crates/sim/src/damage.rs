@@ -12,7 +12,6 @@ use std::time::Duration;
 use lazybase_cluster::{DamageState, DamageStatus};
 use lazybase_model::{Error, ViewId};
 
-use crate::clock::micros;
 use crate::life::Life;
 use crate::store::Of;
 
@@ -61,9 +60,7 @@ impl Life {
         if self.number > 0 || has_failed {
             return Ok(());
         }
-        let latest = self.run.clocks.lock().latest(self.clock_micros());
-        let began = latest - micros(self.run.story.settings.retention);
-        match held::unlogged(&self.instance.manifest(), began) {
+        match held::unlogged(&self.instance.manifest(), self.past_begins()) {
             None => Ok(()),
             Some(scu) => Err(format!(
                 "no log is kept of SCU {scu}, of which rows are sorted and not merged"

@@ -9,6 +9,7 @@ use futures::TryStreamExt;
 use futures::future::BoxFuture;
 use lazybase_cluster::{Instance, SnapshotRequest};
 use lazybase_engine::read::{ScanPlan, ScanRequest, Snapshot};
+use lazybase_model::limits::SNAPSHOT_LEFT_ALONE;
 use lazybase_model::{Error, ErrorKind, Freshness, SchemaVersion, Table, TableId};
 use parking_lot::Mutex;
 
@@ -179,6 +180,25 @@ impl Life {
         }
     }
 
+    /// When the retention began, in microseconds of the database's clock.
+    pub(crate) fn retention_began(&self) -> i64 {
+        let latest = self.run.clocks.lock().latest(self.clock_micros());
+        latest - micros(self.run.story.settings.retention)
+    }
+
+    /// The same, or the moment up to which the past has gone before its time: in this life by what
+    /// the status says, and in earlier ones it may have been their last.
+    pub(crate) fn past_begins(&self) -> i64 {
+        let began = self.retention_began();
+        if !self.run.story.is_bounded() {
+            return began;
+        }
+        let kept = self.instance.status().superseded.kept_micros;
+        let gone = self.clock_micros() - i64::try_from(kept).unwrap_or(i64::MAX);
+        let earlier = self.run.clocks.lock().before();
+        began.max(gone).max(earlier.unwrap_or(gone))
+    }
+
     /// A table, as it was defined when somebody last looked.
     pub(crate) fn known(&self, table: usize) -> Known {
         self.tables.lock()[table].clone()
@@ -304,12 +324,32 @@ impl Life {
             ErrorKind::Unavailable | ErrorKind::Corrupt | ErrorKind::MaybeHappened => {
                 self.may_fail(since)
             }
+            ErrorKind::SnapshotTooOld => self.may_be_ended(since, &error),
             _ => false,
         };
         match may_be {
             true => Trouble::Excused(error),
             false => Trouble::Wrong(format!("{what} failed: {error:?}")),
         }
+    }
+
+    /// Whether a snapshot that was asked for at `since` may have been ended as it kept too much: in
+    /// a story where little may be kept, one that is old enough for that. Nobody holds one for so
+    /// long that it is lost for want of use.
+    fn may_be_ended(&self, since: Duration, error: &Error) -> bool {
+        let is_old = self.world().now() >= since + SNAPSHOT_LEFT_ALONE;
+        let says_why = error
+            .detail()
+            .is_some_and(|detail| detail.contains("superseded_bytes_max"));
+        let superseded = self.instance.status().superseded;
+        let may_be = self.run.story.is_bounded()
+            && is_old
+            && says_why
+            && superseded.snapshots_ended > 0;
+        if may_be {
+            self.world().meet(Mark::SnapshotEnded);
+        }
+        may_be
     }
 
     /// Ends the run if something is wrong; nothing if it may be.

@@ -93,6 +93,8 @@ marks! {
     AsOfScu "an answer as of an SCU",
     AsOfTime "an answer as of a time",
     AsOfGone "a past that is not kept any more",
+    AsOfTooMuch "a past within the retention, refused as too much was superseded",
+    SnapshotEnded "a read refused as its snapshot kept too much and was ended",
     Expired "rows that had ended",
     Combined "values that a merge operator combined",
     Partitioned "a table with partitions",

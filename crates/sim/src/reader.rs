@@ -9,7 +9,6 @@ use lazybase_engine::read::{ScanRequest, Snapshot};
 use lazybase_model::{ErrorKind, Freshness, Horizon, OnMiss, ScuNumber, TableId};
 use parking_lot::Mutex;
 
-use crate::clock::micros;
 use crate::dice::Dice;
 use crate::life::{Answer, Life, Trouble};
 use crate::marks::Mark;
@@ -21,6 +20,12 @@ pub(crate) use compare::{compare_all, compare_one, compare_read};
 
 /// How many pasts are far enough back to be asked for.
 const PASTS: u64 = 24;
+/// For how many milliseconds a snapshot is held.
+const HELD_MILLIS: (u64, u64) = (300, 4_000);
+/// The same, where it may be ended once it is old enough.
+const HELD_LONG_MILLIS: (u64, u64) = (10_000, 20_000);
+/// The SQLSTATE of a past that is not kept.
+const PAST_GONE: &str = "72000";
 
 /// What a reader remembers: its session.
 #[derive(Debug)]
@@ -134,16 +139,44 @@ impl Reading {
         Ok(())
     }
 
-    /// The snapshot must stay what it is, whatever is merged and removed meanwhile.
+    /// The snapshot must stay what it is, whatever is merged and removed meanwhile; or its reader
+    /// is told that it was ended.
     async fn hold(&mut self, question: &Question, snapshot: &Snapshot) -> Answer<()> {
-        let held = Duration::from_millis(self.dice.between(300, 4_000));
+        let is_long = self.life.run.story.is_bounded() && self.dice.percent(40);
+        let (least, most) = match is_long {
+            true => HELD_LONG_MILLIS,
+            false => HELD_MILLIS,
+        };
+        let held = Duration::from_millis(self.dice.between(least, most));
         self.life.world().sleep(held).await;
+        self.check_held(question, snapshot).await?;
         for table in question.tables.clone() {
             self.compare(snapshot, table, question).await?;
         }
         self.life.world().meet(Mark::ReadHeld);
         self.life.answered(|tally| tally.queries += 1);
         Ok(())
+    }
+
+    /// A snapshot that keeps no file any more tells no rows, though they may still be there.
+    async fn check_held(&mut self, question: &Question, snapshot: &Snapshot) -> Answer<()> {
+        let pins = self.life.instance.pins();
+        let owner = &question.request.owner;
+        if pins.iter().any(|held| held.pin.owner == *owner) {
+            return Ok(());
+        }
+        let asked = compare::Asked {
+            since: question.since,
+            at: question.request.at,
+        };
+        let life = Arc::clone(&self.life);
+        let (table, way) = (question.tables[0], compare::Way::Scan);
+        compare::compare(&life, &mut self.dice, snapshot, table, way, asked).await?;
+        let horizon = snapshot.horizon();
+        Err(Trouble::Wrong(format!(
+            "a snapshot that was ended is read as before: at {horizon}, asked: {:?}",
+            question.request
+        )))
     }
 
     fn draw_question(&mut self, floor: Horizon) -> Question {
@@ -218,21 +251,35 @@ impl Reading {
             return Ok(());
         }
         if error.kind() == ErrorKind::Invalid && request.at.is_some() {
-            return match self.is_kept(question) {
-                true => Err(Trouble::Wrong(format!(
-                    "{:?} lies inside the retention, and is refused: {error:?}",
-                    request.at
-                ))),
-                false => {
-                    world.meet(Mark::AsOfGone);
-                    Ok(())
-                }
-            };
+            return self.past_refused(question, &error);
         }
         if error.kind() == ErrorKind::NotFound && self.is_remade(question) {
             return Ok(());
         }
         Err(self.life.judge("a snapshot", question.since, error))
+    }
+
+    /// A past is refused: one from before the retention, or from before what too much that was
+    /// superseded has left of it.
+    fn past_refused(&self, question: &Question, error: &lazybase_model::Error) -> Answer<()> {
+        let at = question.request.at;
+        let world = self.life.world();
+        if !self.is_kept(question, self.life.retention_began()) {
+            world.meet(Mark::AsOfGone);
+            return Ok(());
+        }
+        if self.is_kept(question, self.life.past_begins()) {
+            return Err(Trouble::Wrong(format!(
+                "{at:?} lies inside the retention, and is refused: {error:?}"
+            )));
+        }
+        if error.sqlstate() != PAST_GONE {
+            return Err(Trouble::Wrong(format!(
+                "{at:?} is gone as too much was superseded, and is refused otherwise: {error:?}"
+            )));
+        }
+        world.meet(Mark::AsOfTooMuch);
+        Ok(())
     }
 
     /// Whether a table is not the one any more that was asked for.
@@ -248,14 +295,11 @@ impl Reading {
         newest.any(|newest| !ids.contains(&newest.id))
     }
 
-    /// Whether a past must be kept: it was the newest one when the retention began, or came later.
+    /// Whether a past must be kept: it was the newest one when what is kept `began`, or came later.
     /// Whatever fails, what led there is not let go before.
-    fn is_kept(&self, question: &Question) -> bool {
-        let now = self.life.clock_micros();
-        let now = self.life.run.clocks.lock().latest(now);
-        let began = now - micros(self.life.run.story.settings.retention);
+    fn is_kept(&self, question: &Question, began: i64) -> bool {
         let is_recent = match question.request.at {
-            // The next one was not complete yet when the retention began.
+            // The next one was not complete yet then.
             Some(AsOf::Scu(scu)) => {
                 let next = self.life.run.model.lock().last_sent(scu.next());
                 next.is_some_and(|sent| sent > began)

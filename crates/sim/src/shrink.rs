@@ -60,6 +60,7 @@ fn smaller(trim: &Trim) -> Vec<Trim> {
     with(&|trim| trim.remakes = false);
     with(&|trim| trim.frames = false);
     with(&|trim| trim.sequences = false);
+    with(&|trim| trim.bound = false);
     with(&|trim| trim.schema.later = false);
     with(&|trim| trim.delays = false);
     with(&|trim| trim.readers = trim.readers.saturating_sub(1));

@@ -10,6 +10,7 @@ use lazybase_cluster::{LogCompression, Settings};
 use lazybase_engine::env::faults::Operation;
 use lazybase_engine::env::memory::Unsynced;
 use lazybase_engine::env::planted::Planted;
+use lazybase_model::limits;
 
 use crate::dice::Dice;
 use crate::schema::{Allowed, Shape, TableDraw, draw_tables};
@@ -28,6 +29,8 @@ const RECORDS_PERMILLE: u64 = 100;
 const GONE_PERCENT: u64 = 40;
 /// In so many of a thousand somebody takes numbers of sequences.
 const SEQUENCES_PERMILLE: u64 = 100;
+/// In so many of a thousand superseded files may take little.
+const BOUND_PERMILLE: u64 = 100;
 
 /// What is left out of a story.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +69,8 @@ pub struct Trim {
     pub frames: bool,
     /// Whether somebody takes numbers of sequences.
     pub sequences: bool,
+    /// Whether superseded files may take little.
+    pub bound: bool,
     /// Whether processes crash or are closed before the end.
     pub lives: usize,
     /// Batches and queries.
@@ -103,6 +108,7 @@ impl Trim {
         remakes: true,
         frames: true,
         sequences: true,
+        bound: true,
         lives: 8,
         operations: OPERATIONS_MIN,
         planted: None,
@@ -259,6 +265,9 @@ impl Story {
         draw_row_groups(&mut Dice::of(seed, 23), &mut settings);
         let long_batches = trim.frames && draw_frames(&mut Dice::of(seed, 64), &mut settings);
         settings.cache_bytes = draw_cache(&mut Dice::of(seed, 24));
+        if trim.bound {
+            draw_bound(&mut Dice::of(seed, 66), &mut settings);
+        }
         let mut rates = draw_rates(&mut Dice::of(seed, 14), trim);
         if trim.hangs {
             draw_hangs(&mut Dice::of(seed, 18), &mut rates, &mut settings);
@@ -297,6 +306,12 @@ impl Story {
             lives,
             trim,
         }
+    }
+
+    /// Whether superseded files may take so little that what the retention or a snapshot keeps may
+    /// go before its time.
+    pub fn is_bounded(&self) -> bool {
+        self.settings.superseded_bytes_max < limits::SUPERSEDED_BYTES_MAX
     }
 }
 
@@ -389,6 +404,17 @@ fn draw_frames(dice: &mut Dice, settings: &mut Settings) -> bool {
     settings.unsorted_memory = *dice.pick(&[0, 4 << 10, 64 << 10]);
     settings.seal_age = settings.seal_age.min(Duration::from_millis(60));
     true
+}
+
+/// In some stories superseded files may take nothing, or what a few merges leave; the retention
+/// would keep much, and SCUs are so short that there is much to keep.
+fn draw_bound(dice: &mut Dice, settings: &mut Settings) {
+    if !dice.permille(BOUND_PERMILLE) {
+        return;
+    }
+    settings.superseded_bytes_max = *dice.pick(&[0, 8 << 10, 32 << 10]);
+    settings.retention = Duration::from_millis(*dice.pick(&[1_000, 2_500, 2_500]));
+    settings.seal_age = settings.seal_age.min(Duration::from_millis(60));
 }
 
 /// What changes definitions and stops the stages is dear: many plain stories have none of it.

@@ -67,6 +67,7 @@ fn parts(trim: &mut Trim) -> Vec<(&'static str, Part<'_>)> {
         remakes,
         frames,
         sequences,
+        bound,
         lives,
         operations,
         planted: _,
@@ -106,6 +107,7 @@ fn parts(trim: &mut Trim) -> Vec<(&'static str, Part<'_>)> {
         ("remakes", Part::Whether(remakes)),
         ("frames", Part::Whether(frames)),
         ("sequences", Part::Whether(sequences)),
+        ("bound", Part::Whether(bound)),
         ("lives", Part::Most(lives)),
         ("operations", Part::Operations(operations)),
     ]

@@ -64,6 +64,7 @@ planted! {
     PinIgnored "files go that a snapshot still reads",
     LogPinIgnored "logs go that a snapshot still reads",
     RetentionShort "pasts go that the retention keeps",
+    EndedUntold "a snapshot that was ended as it kept too much goes on reading",
     ExpiredEarly "a merge drops rows that end later than its boundary",
     CombinedAsSet "a sum takes the last value alone",
     IdGivenTwice "the next number is now and then the last one again",

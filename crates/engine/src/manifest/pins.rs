@@ -25,6 +25,7 @@ use parking_lot::Mutex;
 
 use super::state::Manifest;
 use crate::env::Clock;
+use crate::env::planted::{Planted, is_planted};
 
 /// The registry of pins. Clones are the same registry.
 #[derive(Clone)]
@@ -226,7 +227,9 @@ impl Pins {
             let is_spared = now.saturating_sub(entry.since) < least_age;
             let ends = entry.may_end && !is_spared && entry.manifest.number == manifest;
             if ends {
-                entry.deadline.end();
+                if !is_planted(Planted::EndedUntold) {
+                    entry.deadline.end();
+                }
                 owners.push(entry.owner.clone());
             }
             !ends

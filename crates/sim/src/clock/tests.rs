@@ -62,8 +62,10 @@ fn what_an_earlier_clock_came_to_is_not_forgotten() {
     let mut clocks = Clocks::default();
     opened(&mut clocks, 1, says(1, AHEAD), AHEAD).unwrap();
     assert_eq!(clocks.latest(says(5, AHEAD)), says(5, AHEAD));
+    assert_eq!(clocks.before(), None);
     let lag = AHEAD - 500_000;
     opened(&mut clocks, 9, says(9, lag), AHEAD - 3_600_000_000).unwrap();
     assert_eq!(clocks.latest(says(9, lag)), says(9, AHEAD));
+    assert_eq!(clocks.before(), Some(says(9, AHEAD)));
     assert_eq!(clocks.latest(says(10, lag)), says(10, lag));
 }

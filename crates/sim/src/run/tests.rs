@@ -1,8 +1,9 @@
 //! A few seeds in full: the same seed is the same run, and none is violated.
 
 use super::run_seed;
+use crate::marks::{Mark, Marks};
 use crate::schema::{Allowed, Shape};
-use crate::story::Trim;
+use crate::story::{Story, Trim};
 
 #[test]
 fn a_seed_is_one_run_byte_for_byte() {
@@ -80,7 +81,8 @@ const WITHOUT_REPLACED: Trim = Trim {
 };
 
 /// What they held before the log and the manifest were damaged in them, views and tables made over
-/// rows, batches of several frames written, and numbers of sequences taken.
+/// rows, batches of several frames written, numbers of sequences taken, and superseded files
+/// bounded.
 const WITHOUT_LATER: Trim = Trim {
     schema: Allowed {
         later: false,
@@ -89,6 +91,7 @@ const WITHOUT_LATER: Trim = Trim {
     remakes: false,
     frames: false,
     sequences: false,
+    bound: false,
     records: false,
     ..Trim::NOTHING
 };
@@ -127,4 +130,22 @@ fn a_run_of_two_writers_does_not_count() {
     let outcome = run_seed(0, two, false);
     assert!(outcome.writers <= 2, "{}", outcome.writers);
     assert!(!outcome.counts());
+}
+
+/// Of the past and of snapshots.
+#[test]
+fn where_superseded_files_may_take_little_some_go_before_their_time() {
+    let is_bounded = |seed: &u64| Story::of(*seed, Trim::NOTHING).is_bounded();
+    let wanted = [Mark::AsOfTooMuch, Mark::SnapshotEnded];
+    let mut met = Marks::default();
+    for seed in (0..600).filter(is_bounded) {
+        let outcome = run_seed(seed, Trim::NOTHING, false);
+        assert_eq!(outcome.violation, None, "seed {seed}");
+        met.add(&outcome.marks);
+        if wanted.iter().all(|mark| met.has(*mark)) {
+            return;
+        }
+    }
+    let missed = wanted.map(|mark| (mark, met.has(mark)));
+    panic!("not all of these were met: {missed:?}");
 }

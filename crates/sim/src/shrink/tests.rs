@@ -22,7 +22,7 @@ fn another_violation_is_no_smaller_one() {
     });
     let left = "operator=false,strikes=false,records=false,gone=false,delays=false,hangs=false,\
                 stands=false,truncates=false,replaces=false,remakes=false,frames=false,\
-                sequences=false,lives=1,operations=100";
+                sequences=false,bound=false,lives=1,operations=100";
     assert_eq!(small.to_string(), format!("{PLAIN},{left}"));
 }
 
