@@ -42,13 +42,15 @@ const COLLECTED_WITHIN: Duration = Duration::from_secs(20);
 const COLLECTED_LOOK: Duration = Duration::from_millis(500);
 /// How long the coordinator may take to hear of what was suspected.
 const ECHO_HEARD: Duration = Duration::from_secs(1);
-/// Log files that may stay though nothing needs them: the one that is written, the next one, and
-/// those that are kept to be written again.
+/// Log files that may stay though nothing needs them: the one that is written, the next one, those
+/// that are kept to be written again, and one on its way out.
 const LOG_FILES_KEPT: usize = 7;
 /// Log files that a restart may add to them, until the log goes on in a new file: the one that was
 /// written, and the one that was ready and tells of it.
 const LOG_FILES_OF_RESTART: usize = 2;
-/// Log files that a failed change of one may add: it, and the one that it tells of.
+/// Log files that may be added by one that was not made or written: it, and the one that it tells
+/// of. Each time that the log goes on in a new file some of them go, but a row of files that were
+/// taken and never begun, each of which tells of the one before, goes one by one.
 const LOG_FILES_OF_FAULT: usize = 2;
 
 /// Operates until the life is over.
@@ -588,8 +590,8 @@ async fn unneeded(life: &Life) -> Answer<Vec<String>> {
         .filter(|(name, _)| !named.contains(name.as_str()));
     unneeded.extend(loose.map(|(name, _)| name));
     let logs = life.store.list("log/").await.map_err(failed)?;
-    // What could not be removed, or was made in doubt, stays until the log goes on; what was gone
-    // and came back, until the next opening finds it.
+    // What was made in doubt stays until the log goes on; what was gone and came back, until the
+    // next opening finds it. What could not be removed is tried again within a second.
     let restarts = usize::try_from(life.run.tally.lock().restarts).unwrap_or(usize::MAX);
     let faults = life.run.past.log_faults();
     let kept = LOG_FILES_KEPT

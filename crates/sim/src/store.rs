@@ -109,7 +109,7 @@ pub struct Past {
 }
 
 impl Past {
-    /// How many changes of log files failed or ended in doubt.
+    /// How often a log file was not made or written, or that ended in doubt.
     pub fn log_faults(&self) -> usize {
         self.log_faults.load(Ordering::Relaxed)
     }
@@ -408,7 +408,7 @@ impl SimStore {
         }
         let of_log = matches!(
             operation,
-            Operation::CreateLog | Operation::LogWrite | Operation::LogSync | Operation::Delete
+            Operation::CreateLog | Operation::LogWrite | Operation::LogSync
         );
         if of_log {
             self.past.log_faults.fetch_add(1, Ordering::Relaxed);
