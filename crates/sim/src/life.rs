@@ -342,10 +342,8 @@ impl Life {
             .detail()
             .is_some_and(|detail| detail.contains("superseded_bytes_max"));
         let superseded = self.instance.status().superseded;
-        let may_be = self.run.story.is_bounded()
-            && is_old
-            && says_why
-            && superseded.snapshots_ended > 0;
+        let may_be =
+            self.run.story.is_bounded() && is_old && says_why && superseded.snapshots_ended > 0;
         if may_be {
             self.world().meet(Mark::SnapshotEnded);
         }
