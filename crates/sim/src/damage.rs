@@ -51,9 +51,9 @@ impl Life {
         Ok(())
     }
 
-    /// Whether the log of each SCU is kept until what was sorted of it is merged, for as long as the
-    /// retention lasts: nothing else holds the same rows. Of no use is one that could not be read,
-    /// and a clock that goes back does not bring one back: looked at is the first life alone, on a
+    /// Whether the log of each SCU is kept until what was sorted of it is merged, as long as the
+    /// retention lasts: nothing else holds the same rows. One that could not be read is of no use,
+    /// and a clock that goes back does not bring one back: the first life alone is looked at, on a
     /// disk that did not fail in it.
     pub(crate) fn check_logs(&self) -> Result<(), String> {
         let has_failed = !self.run.wounds.is_empty() || self.store.failed_since(Duration::ZERO);

@@ -96,10 +96,11 @@ async fn a_statement_that_is_given_up_frees_what_it_held() {
     assert_eq!(sqlstate(running.await.unwrap()), "57014");
     served.until_nothing_is_held().await;
 
-    let client = served.client().await;
+    let (client, connected) = served.client_to_lose().await;
     let running = tokio::spawn(async move { client.query(SORTS, &[]).await.map(drop) });
     served.until_held(1 << 20).await;
-    running.abort();
+    connected.abort();
+    assert!(running.await.unwrap().is_err());
     served.until_nothing_is_held().await;
     served.stop().await;
 }
@@ -110,13 +111,8 @@ const SPILLS: &str = "SELECT x FROM (
         FROM generate_series(1, 1000000000) AS s (x)
     ) AS r ORDER BY v";
 
-/// A client whose sorts are one each: several would have parts of the memory each.
-async fn alone(served: &Served) -> Client {
-    let client = served.client().await;
-    let parts = "SET datafusion.execution.target_partitions = 1";
-    client.batch_execute(parts).await.unwrap();
-    client
-}
+/// Sorts of a client that says so are one each: several would have parts of the memory each.
+const ALONE: &str = "SET datafusion.execution.target_partitions = 1";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sort_that_is_given_up_leaves_no_temporary_files() {
@@ -124,7 +120,8 @@ async fn a_sort_that_is_given_up_leaves_no_temporary_files() {
     open.settings.query_memory = 32 << 20;
     let served = Served::start_over(open, Options::default()).await;
 
-    let client = alone(&served).await;
+    let client = served.client().await;
+    client.batch_execute(ALONE).await.unwrap();
     let cancel = client.cancel_token();
     let running = tokio::spawn(async move { client.query(SPILLS, &[]).await.map(drop) });
     served.until_spilt().await;
@@ -132,17 +129,20 @@ async fn a_sort_that_is_given_up_leaves_no_temporary_files() {
     assert_eq!(sqlstate(running.await.unwrap()), "57014");
     served.until_nothing_is_held().await;
 
-    let client = alone(&served).await;
+    let client = served.client().await;
+    client.batch_execute(ALONE).await.unwrap();
     let limit = "SET statement_timeout = '2s'";
     client.batch_execute(limit).await.unwrap();
     let (over, ()) = tokio::join!(client.query(SPILLS, &[]), served.until_spilt());
     assert_eq!(sqlstate(over), "57014");
     served.until_nothing_is_held().await;
 
-    let client = alone(&served).await;
+    let (client, connected) = served.client_to_lose().await;
+    client.batch_execute(ALONE).await.unwrap();
     let running = tokio::spawn(async move { client.query(SPILLS, &[]).await.map(drop) });
     served.until_spilt().await;
-    running.abort();
+    connected.abort();
+    assert!(running.await.unwrap().is_err());
     served.until_nothing_is_held().await;
     served.stop().await;
 }
@@ -229,7 +229,7 @@ async fn a_join_of_millions_is_given_up_soon() {
 }
 
 /// Waits until a client is the only one that is connected.
-async fn until_alone(client: &tokio_postgres::Client) {
+async fn until_alone(client: &Client) {
     let others = "SELECT count(*) FROM pg_stat_activity WHERE pid <> pg_backend_pid()";
     let alone = async {
         while cells(client, others).await != [["0"]] {

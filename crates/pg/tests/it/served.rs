@@ -171,6 +171,15 @@ impl Served {
         Ok(client)
     }
 
+    /// A client and its connection: that one's end is the client's, whatever it waits for. Without a
+    /// client alone it would wait for what was asked.
+    pub(crate) async fn client_to_lose(&self) -> (Client, JoinHandle<()>) {
+        let text = format!("{} user=somebody", self.url());
+        let (client, connection) = tokio_postgres::connect(&text, NoTls).await.unwrap();
+        let connected = tokio::spawn(async move { drop(connection.await) });
+        (client, connected)
+    }
+
     /// Stops the server and closes the database.
     pub(crate) async fn stop(mut self) {
         self.stop.take().unwrap().send(()).unwrap();

@@ -45,7 +45,12 @@ impl Budgets {
 
     /// What the process may hold, in KiB: 60 % of what they add up to.
     pub(crate) const fn allowed_kib(self) -> u64 {
-        self.bytes() / 1024 * 6 / 10
+        self.kib() * 6 / 10
+    }
+
+    /// What they add up to, in KiB.
+    pub(crate) const fn kib(self) -> u64 {
+        self.bytes() / 1024
     }
 
     /// The variables that ask for them.

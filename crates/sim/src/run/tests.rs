@@ -138,7 +138,7 @@ fn where_superseded_files_may_take_little_some_go_before_their_time() {
     let is_bounded = |seed: &u64| Story::of(*seed, Trim::NOTHING).is_bounded();
     let wanted = [Mark::AsOfTooMuch, Mark::SnapshotEnded];
     let mut met = Marks::default();
-    for seed in (0..600).filter(is_bounded) {
+    for seed in (0..3_000).filter(is_bounded) {
         let outcome = run_seed(seed, Trim::NOTHING, false);
         assert_eq!(outcome.violation, None, "seed {seed}");
         met.add(&outcome.marks);
