@@ -45,12 +45,7 @@ impl Budgets {
 
     /// What the process may hold, in KiB: 60 % of what they add up to.
     pub(crate) const fn allowed_kib(self) -> u64 {
-        self.kib() * 6 / 10
-    }
-
-    /// What they add up to, in KiB.
-    pub(crate) const fn kib(self) -> u64 {
-        self.bytes() / 1024
+        self.bytes() / 1024 * 6 / 10
     }
 
     /// The variables that ask for them.
