@@ -127,8 +127,11 @@ struct Took {
     mib: f64,
 }
 
+/// A figure of what a table took in a round.
+type Figure = fn(&Took) -> f64;
+
 /// Its parts: how their figures are called, in which unit, and what they are.
-const PARTS: [(&str, &str, fn(&Took) -> f64); 5] = [
+const PARTS: [(&str, &str, Figure); 5] = [
     ("append", "s", |took| took.append),
     ("settled", "s", |took| took.settled),
     ("scan_all", "s", |took| took.scan_all),
