@@ -171,8 +171,8 @@ impl Served {
         Ok(client)
     }
 
-    /// A client and its connection: that one's end is the client's, whatever it waits for. Without a
-    /// client alone it would wait for what was asked.
+    /// A client and its connection: once that ends the client is gone, whatever it waits for. Where
+    /// the client alone is dropped, its connection still waits for the answer.
     pub(crate) async fn client_to_lose(&self) -> (Client, JoinHandle<()>) {
         let text = format!("{} user=somebody", self.url());
         let (client, connection) = tokio_postgres::connect(&text, NoTls).await.unwrap();
