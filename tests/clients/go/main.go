@@ -344,8 +344,8 @@ func main() {
 	must(err)
 	values(db, "g_values")
 	batches(db)
-	transactions(db)
 	firstLines(db, url)
+	transactions(db)
 	for name, mode := range map[string]pgx.QueryExecMode{
 		"described": pgx.QueryExecModeDescribeExec,
 		"cached":    pgx.QueryExecModeCacheDescribe,
