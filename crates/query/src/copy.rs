@@ -31,6 +31,7 @@ use crate::parse::{CopyFile, CopyPlace, CopySource, Statement as Ours, parse_tem
 use crate::read;
 use crate::session::{Shared, ours};
 
+mod arrow_stream;
 mod client;
 mod condition;
 mod csv;

@@ -10,12 +10,12 @@ use std::sync::Arc;
 use arrow::array::{RecordBatch, RecordBatchReader};
 use arrow::datatypes::{DataType, Schema};
 use arrow::error::ArrowError;
-use arrow::ipc::reader::StreamReader;
 use futures::stream::{self, BoxStream, StreamExt};
 use lazybase_model::{Error, Result, Table};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::errors::ParquetError;
 
+use super::arrow_stream::ArrowStream;
 use super::csv::{Dialect, Records};
 use super::json_rows::{JsonColumn, JsonRows};
 use super::text::Lines;
@@ -160,7 +160,7 @@ pub(super) fn rows(
         Format::Arrow | Format::Binary => {
             let mut bytes = source.reader();
             skip_magic(&mut bytes)?;
-            let reader = unpanicked(|| StreamReader::try_new(bytes, None))
+            let reader = unpanicked(|| ArrowStream::begin(bytes))
                 .unwrap_or_else(|panic| Err(ArrowError::IpcError(panic)))
                 .map_err(|error| no_data("no Arrow data", &arrow_fact(&error)))?;
             let given = given_by(table, columns, &reader.schema())?;
@@ -192,7 +192,7 @@ fn dialect(file: &CopyFile, format: Format, table: &Table, given: &[usize]) -> R
 }
 
 /// The batches of a stream of Arrow's; after its end the bytes are read to theirs.
-struct ArrowBatches(StreamReader<Input>);
+struct ArrowBatches(ArrowStream);
 
 impl Iterator for ArrowBatches {
     type Item = Result<RecordBatch>;
@@ -200,7 +200,7 @@ impl Iterator for ArrowBatches {
     fn next(&mut self) -> Option<Result<RecordBatch>> {
         match self.0.next() {
             Some(batch) => Some(arrow_batch(batch)),
-            None => drain(self.0.get_mut()).err().map(Err),
+            None => drain(self.0.input()).err().map(Err),
         }
     }
 }
