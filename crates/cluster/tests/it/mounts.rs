@@ -79,8 +79,10 @@ impl Mount {
     }
 
     fn remount(&self, how: &str) {
-        let option = format!("remount,{how}");
-        run("mount", &["-o", &option, self.root().to_str().unwrap()]).unwrap();
+        let (option, root) = (format!("remount,{how}"), self.root());
+        let with = ["-o", &option, root.to_str().unwrap()];
+        // As below.
+        wait_until("nobody writes its files", || run("mount", &with).is_ok());
     }
 
     /// Takes the file system away and mounts it again.

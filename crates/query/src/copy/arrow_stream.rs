@@ -1,5 +1,5 @@
-//! Batches of Arrow's stream format, a message at a time. Its lengths are what the sender says: what
-//! is held grows with the bytes that have come, and not with what they promise.
+//! Batches of Arrow's stream format, a message at a time. Its lengths are what the sender says:
+//! what is held grows with the bytes that have come, and not with what they promise.
 
 use std::io::{BufRead, Read};
 
