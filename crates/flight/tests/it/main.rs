@@ -9,6 +9,8 @@
 mod activity;
 mod catalog;
 mod encrypted;
+#[path = "../../../../tests/held.rs"]
+mod held;
 mod hostile;
 mod ingest;
 mod load;

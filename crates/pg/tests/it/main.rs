@@ -17,6 +17,8 @@ mod entry;
 mod extended;
 mod formats;
 mod heavy;
+#[path = "../../../../tests/held.rs"]
+mod held;
 mod hostile;
 mod json;
 mod lifecycle;

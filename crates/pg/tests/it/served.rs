@@ -10,6 +10,8 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
+use crate::held;
+
 /// A query that nobody waits for.
 pub(crate) const ENDLESS: &str =
     "SELECT count(*) FROM generate_series(1, 1000000000000) AS s (x) WHERE x % 7 = 3";
@@ -68,39 +70,14 @@ impl Served {
         served
     }
 
-    /// How many temporary files statements have.
-    fn spilt(&self) -> usize {
-        let folders = std::fs::read_dir(self.folder.path().join("db/tmp")).unwrap();
-        let files = folders.map(|folder| std::fs::read_dir(folder.unwrap().path()).unwrap());
-        files.map(|files| files.count()).sum()
-    }
-
     /// Waits until no statement holds files or memory, or has temporary files.
     pub(crate) async fn until_nothing_is_held(&self) {
-        let until = tokio::time::Instant::now() + Duration::from_secs(30);
-        loop {
-            let pins = self.database.instance().pins().len();
-            let memory = self.database.query_memory_used();
-            let spilt = self.spilt();
-            if (pins, memory, spilt) == (0, 0, 0) {
-                return;
-            }
-            let now = tokio::time::Instant::now();
-            let held = format!("{pins} pins, {memory} bytes, {spilt} temporary files");
-            assert!(now < until, "{held}");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        held::until_nothing_is_held(&self.database, &self.folder.path().join("db")).await;
     }
 
     /// Waits until some statement has temporary files.
     pub(crate) async fn until_spilt(&self) {
-        let spilt = async {
-            while self.spilt() == 0 {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        let spilt = tokio::time::timeout(Duration::from_secs(30), spilt).await;
-        spilt.expect("the statement spills");
+        held::until_spilt(&self.folder.path().join("db")).await;
     }
 
     /// Waits until some statement has files pinned, and this much memory.

@@ -1,9 +1,8 @@
 //! What a server says of itself after a sync that failed, through each of its doors.
 
-use std::io::{self, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
 
 use lazybase_cluster::Settings;
 use lazybase_engine::env::Env;
@@ -18,8 +17,10 @@ use crate::status;
 use crate::wall;
 use crate::wire::Wire;
 
-/// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+#[path = "../../../../tests/http.rs"]
+mod pages;
+
+use pages::get;
 
 /// A port of this machine that is free.
 const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
@@ -36,19 +37,6 @@ async fn serve(database: &Database) -> Result<(Http, String)> {
     let (_, address) = told.split_once("http://").unwrap();
     let (address, _) = address.split_once('/').unwrap();
     Ok((http, address.to_owned()))
-}
-
-/// Status and text of a page.
-fn get(address: &str, path: &str) -> (u16, String) {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    let asked = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-    stream.write_all(asked.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    (status, body.to_owned())
 }
 
 /// The page of `lazybase status --url`.

@@ -96,7 +96,7 @@ fn pages_are_served_over_tls_and_to_this_machine_also_without() {
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
         assert!(answer.ends_with("ready\n"), "{answer}");
     }
-    let (status, text) = crate::server::get(&address, "/ready");
+    let (status, text) = crate::http::get(&address, "/ready");
     assert_eq!((status, text.as_str()), (200, "ready\n"));
     let flight = server.line("Arrow Flight SQL clients: ");
     assert!(flight.contains("grpc+tls://127.0.0.1:"), "{flight}");
@@ -161,7 +161,7 @@ fn pages_are_for_those_who_show_a_certificate_where_that_is_asked() {
         needed,
     );
     for page in ["/", "/health", "/ready", "/metrics", "/absent"] {
-        let (status, text) = crate::server::get(&address, page);
+        let (status, text) = crate::http::get(&address, page);
         assert_eq!(
             (status, text.as_str()),
             (403, needed),
@@ -328,7 +328,7 @@ fn certificates_are_asked_of_this_machine_unless_it_is_trusted() {
     let told = server.line("HTTP: ");
     let address = told.split("https://").nth(1).unwrap();
     let address = address.split('/').next().unwrap();
-    let (status, text) = crate::server::get(address, "/ready");
+    let (status, text) = crate::http::get(address, "/ready");
     assert_eq!((status, text.as_str()), (200, "ready\n"));
     assert!(get(address, folder.path(), &[&version::TLS13]).is_ok());
     server.stop();

@@ -13,8 +13,9 @@ use lazybase_model::limits;
 use tokio_postgres::{Client, NoTls};
 
 use crate::group::Group;
+use crate::http::get;
 use crate::run::Place;
-use crate::server::{PATIENCE, Server, get};
+use crate::server::{PATIENCE, Server};
 
 /// The budgets of memory that a process is given, in bytes.
 #[derive(Debug, Clone, Copy)]

@@ -18,10 +18,11 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error};
 
 use crate::group::Group;
+use crate::http::get;
 use crate::limits::{Budgets, after, cell, client, own_memory_kib, wait_for};
 use crate::prometheus::{Family, parse};
 use crate::run::Place;
-use crate::server::{PATIENCE, Server, get};
+use crate::server::{PATIENCE, Server};
 
 /// How long many are at work; `LAZYBASE_LOAD_SECONDS` says otherwise.
 const SECONDS: u64 = 20;

@@ -12,6 +12,8 @@ mod documents;
 mod encrypted;
 mod flight;
 mod group;
+#[path = "../../../../tests/http.rs"]
+mod http;
 mod limits;
 mod load;
 mod load_types;
