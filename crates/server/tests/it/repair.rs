@@ -116,13 +116,9 @@ fn repair_tells_of_the_past_that_nothing_holds_any_more() {
 fn a_database_that_does_not_open_is_opened_by_setting_aside() {
     let place = filled();
     place.kill_after("SELECT 1");
-    let mut edits: Vec<_> = std::fs::read_dir(place.path("db/manifest"))
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
-    edits.sort();
-    std::fs::write(edits.last().unwrap(), b"nothing").unwrap();
-    let name = edits.last().unwrap().file_name().unwrap().to_str().unwrap();
+    let name = edits(&place).pop().unwrap();
+    let name = name.as_str();
+    std::fs::write(place.path("db/manifest").join(name), b"nothing").unwrap();
     let refused = place.fails(&["status"]);
     assert!(refused.contains(name), "{refused}");
     assert!(
@@ -159,11 +155,13 @@ fn repair_names_a_log_once_and_does_not_send_to_itself() {
     assert_eq!(line.matches(log).count(), 1, "{line}");
 }
 
-/// The names of the manifest's files, oldest first.
+/// The names of the manifest's files, oldest first; not what a killed process has left of one that
+/// it was about to write.
 fn edits(place: &Place) -> Vec<String> {
     let listed = std::fs::read_dir(place.path("db/manifest")).unwrap();
     let mut names: Vec<String> = listed
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.ends_with(".edit") || name.ends_with(".checkpoint"))
         .collect();
     names.sort();
     names
