@@ -8,6 +8,7 @@ use lazybase_model::freshness::parse_duration;
 
 use crate::config::Given;
 use crate::role::RoleArgs;
+use crate::source::FileFormat;
 
 /// Observational data that never stops arriving; every query says how fresh its answer must be.
 #[derive(Debug, Parser)]
@@ -153,20 +154,6 @@ pub(crate) enum OnError {
     Abort,
     /// Add nothing of that file and go on with the next; each file is one atomic batch.
     RejectFile,
-}
-
-/// The format of a data file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum FileFormat {
-    /// Apache Parquet.
-    Parquet,
-    /// Comma-separated values.
-    Csv,
-    /// The same with tabs.
-    Tsv,
-    /// One JSON object a line.
-    #[value(alias = "json", alias = "ndjson")]
-    Jsonl,
 }
 
 #[derive(Debug, Args)]

@@ -10,7 +10,7 @@ use futures::StreamExt;
 use lazybase_model::{Result, Stamp};
 use lazybase_query::{CsvSpelling, Database, FileForm, RowsFile};
 
-use crate::cli::{ExportArgs, FileFormat};
+use crate::cli::ExportArgs;
 use crate::failure;
 use crate::figures::counted;
 use crate::load::format_of;

@@ -1,8 +1,8 @@
-//! What stands in files of whoever runs a server, as a function over bytes: for fuzzing, and for
-//! the corpus that tests read. No bytes make it panic, hang, or take memory that they do not pay
-//! for.
+//! What stands in files of whoever runs a server or loads data, and what comes over HTTP, as
+//! functions over bytes: for fuzzing, and for the corpus that tests read. No bytes make one of them
+//! panic, hang, or take memory that they do not pay for.
 //!
-//! Reads its argument alone. Nothing else calls it.
+//! Reads its argument alone; Parquet goes through a nameless temporary file. Nothing else calls it.
 
 use std::path::Path;
 
@@ -10,12 +10,19 @@ use lazybase_model::Result;
 use lazybase_query::fuzz::Target;
 
 use crate::config::{Config, OPTIONS, printed};
+use crate::pages::fuzz::read_requests;
+use crate::source::fuzz::{read_parquet, read_text};
 
 #[cfg(test)]
 mod tests;
 
 /// Every target with its name, as the corpus and `fuzz/run` have it.
-pub const TARGETS: [(&str, Target); 1] = [("config", read_config)];
+pub const TARGETS: [(&str, Target); 4] = [
+    ("config", read_config),
+    ("load", read_text),
+    ("load-parquet", read_parquet),
+    ("http", read_requests),
+];
 
 /// A configuration in TOML: what is printed of one that is read can be read, and says the same.
 pub fn read_config(bytes: &[u8]) {

@@ -9,19 +9,11 @@
 //! rows and mark are both there or neither. A file is added once, however often the load is
 //! stopped and repeated.
 
-mod chunk;
-mod columns;
 mod file;
-mod infer;
-mod input;
-mod mark;
 mod marks;
 mod ops;
-mod parquet_file;
 mod progress;
-mod source;
 mod target;
-mod text_file;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -30,11 +22,12 @@ use lazybase_model::{Error, Result, Token};
 use lazybase_query::Database;
 use serde_json::json;
 
-use crate::cli::{FileFormat, LoadArgs, OnError};
+use crate::cli::{LoadArgs, OnError};
 use crate::failure;
 use crate::figures::{bytes, counted, per_second, thousands};
 use crate::names::{system_table, table_name};
 use crate::open::{self, Missing};
+use crate::source::{FileFormat, shown};
 use crate::wall::Stopwatch;
 use file::FileLoad;
 use progress::Progress;
@@ -117,7 +110,7 @@ fn refuse_idle_options(args: &LoadArgs) -> Result<()> {
     let nones = args.files.iter().filter(is_none);
     match args.files.first() {
         Some(first) if nones.count() == args.files.len() => {
-            let fact = format!("{option} is for CSV: {} is none", input::shown(first));
+            let fact = format!("{option} is for CSV: {} is none", shown(first));
             Err(Error::invalid(fact).with_hint(format!(
                 "leave {option} out, or say --format csv or --format tsv"
             )))

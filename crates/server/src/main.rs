@@ -29,7 +29,6 @@ mod shell;
 mod status;
 mod traces;
 mod verify;
-mod wall;
 mod wire;
 
 use std::process::ExitCode;
@@ -37,7 +36,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use lazybase_engine::env::planted::can_be_planted;
 use lazybase_model::{Error, Result};
-use lazybase_server::{config, failure};
+use lazybase_server::{config, failure, pages, source, wall};
 use mimalloc::MiMalloc;
 use tokio::runtime::{Builder, Runtime};
 

@@ -15,7 +15,7 @@ use lazybase_model::{Error, Result};
 use lazybase_query::observe;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
-use crate::http::Health;
+use crate::pages::Health;
 use crate::wall;
 
 mod list;

@@ -19,7 +19,8 @@ use lazybase_query::{CsvSpelling, CsvWriter, json_lines};
 use crate::cli::Format;
 use crate::failure;
 
-pub(crate) use cells::{cell_texts, sql_type};
+pub(crate) use cells::cell_texts;
+pub(crate) use lazybase_server::type_names::sql_type;
 pub(crate) use table::{TableStyle, TableWriter, print_rows};
 
 /// Writes one result in the chosen format.

@@ -24,9 +24,10 @@ use tokio::task::JoinSet;
 
 use crate::config::{self, Config, LogFormat};
 use crate::failure;
-use crate::http::{Health, Http, Phase};
+use crate::http::Http;
 use crate::logs::{self, Watching};
 use crate::open;
+use crate::pages::{Health, Phase};
 use crate::process::Connections;
 
 /// Serves until it is told to stop, heavy statements on threads of their own; or prints the

@@ -24,34 +24,34 @@ const BESIDE_MAX: u32 = 1_000;
 
 /// Measures time since it was made.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Stopwatch(Instant);
+pub struct Stopwatch(Instant);
 
 impl Stopwatch {
     /// Starts now.
-    pub(crate) fn start() -> Stopwatch {
+    pub fn start() -> Stopwatch {
         Stopwatch(Instant::now())
     }
 
     /// Time since the start.
-    pub(crate) fn elapsed(self) -> Duration {
+    pub fn elapsed(self) -> Duration {
         self.0.elapsed()
     }
 
     /// Microseconds since the start.
-    pub(crate) fn micros(self) -> u64 {
+    pub fn micros(self) -> u64 {
         u64::try_from(self.0.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 }
 
 /// A time that can begin again.
-pub(crate) struct Timer {
+pub struct Timer {
     sleep: Pin<Box<tokio::time::Sleep>>,
     length: Duration,
 }
 
 impl Timer {
     /// Begins now.
-    pub(crate) fn of(length: Duration) -> Timer {
+    pub fn of(length: Duration) -> Timer {
         Timer {
             sleep: Box::pin(tokio::time::sleep(length)),
             length,
@@ -59,31 +59,29 @@ impl Timer {
     }
 
     /// Begins again.
-    pub(crate) fn begin_again(&mut self) {
+    pub fn begin_again(&mut self) {
         let end = tokio::time::Instant::now() + self.length;
         self.sleep.as_mut().reset(end);
     }
 
     /// Whether it is over; if not, the task is woken when it is.
-    pub(crate) fn is_over(&mut self, cx: &mut Context<'_>) -> bool {
+    pub fn is_over(&mut self, cx: &mut Context<'_>) -> bool {
         self.sleep.as_mut().poll(cx).is_ready()
     }
 }
 
 /// Returns after `duration`.
-pub(crate) async fn sleep(duration: Duration) {
+pub async fn sleep(duration: Duration) {
     tokio::time::sleep(duration).await;
 }
 
 /// Runs `task` beside the caller.
-pub(crate) fn spawn<T: Send + 'static>(
-    task: impl Future<Output = T> + Send + 'static,
-) -> JoinHandle<T> {
+pub fn spawn<T: Send + 'static>(task: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
     tokio::spawn(task)
 }
 
 /// Runs what blocks beside the caller, on a thread that serves nobody else.
-pub(crate) fn spawn_blocking<T: Send + 'static>(
+pub fn spawn_blocking<T: Send + 'static>(
     task: impl FnOnce() -> T + Send + 'static,
 ) -> JoinHandle<T> {
     tokio::task::spawn_blocking(task)
@@ -91,7 +89,7 @@ pub(crate) fn spawn_blocking<T: Send + 'static>(
 
 /// Runs what may plan statements on a stack of so many bytes: the system gives the first thread one
 /// of its own choice.
-pub(crate) fn on_a_stack<T: Send + 'static>(
+pub fn on_a_stack<T: Send + 'static>(
     bytes: usize,
     task: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
@@ -107,7 +105,7 @@ pub(crate) fn on_a_stack<T: Send + 'static>(
 }
 
 /// Microseconds since 1970.
-pub(crate) fn now_micros() -> i64 {
+pub fn now_micros() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| {
         i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
@@ -115,21 +113,19 @@ pub(crate) fn now_micros() -> i64 {
 }
 
 /// Writes a whole file.
-pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
+pub fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
     fs::write(path, bytes).map_err(|error| failure::io(path.display(), &error))
 }
 
 /// What may take as long as whoever writes into a pipe, on a thread of its own: Ctrl-C is heard
 /// meanwhile.
-pub(crate) async fn waited_for<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T> {
+pub async fn waited_for<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|error| Error::internal(format!("a reader ended: {error}")))
 }
 
 /// What stands under a path that is to be written.
-pub(crate) enum Place {
+pub enum Place {
     /// A file, or nothing, at this path: where links to it lead.
     File(PathBuf),
     /// What is no file, such as a pipe or a device, opened.
@@ -137,7 +133,7 @@ pub(crate) enum Place {
 }
 
 /// Looks at what is to be written.
-pub(crate) fn place_of(path: &Path) -> Result<Place> {
+pub fn place_of(path: &Path) -> Result<Place> {
     let failed = |error: std::io::Error| failure::io(path.display(), &error);
     match fs::metadata(path) {
         Ok(found) if !found.is_file() && !found.is_dir() => {
@@ -158,7 +154,7 @@ pub(crate) fn place_of(path: &Path) -> Result<Place> {
 
 /// Makes a file beside `path` that is not there yet, for what is to become it: its name with an
 /// ending. What somebody else has there, or an earlier run left, stays.
-pub(crate) fn create_beside(path: &Path) -> Result<(fs::File, PathBuf)> {
+pub fn create_beside(path: &Path) -> Result<(fs::File, PathBuf)> {
     let mut number = 1;
     loop {
         let mut name = path.as_os_str().to_owned();
@@ -178,7 +174,7 @@ pub(crate) fn create_beside(path: &Path) -> Result<(fs::File, PathBuf)> {
 }
 
 /// Standard output as a file.
-pub(crate) fn standard_output() -> Result<fs::File> {
+pub fn standard_output() -> Result<fs::File> {
     let output = io::stdout().as_fd().try_clone_to_owned();
     output
         .map(fs::File::from)
@@ -186,23 +182,23 @@ pub(crate) fn standard_output() -> Result<fs::File> {
 }
 
 /// Gives a file its name, in place of what had it.
-pub(crate) fn rename(from: &Path, to: &Path) -> Result<()> {
+pub fn rename(from: &Path, to: &Path) -> Result<()> {
     fs::rename(from, to).map_err(|error| failure::io(to.display(), &error))
 }
 
 /// Removes a file if it is there.
-pub(crate) fn remove_file(path: &Path) {
+pub fn remove_file(path: &Path) {
     // A leftover temporary file harms nobody; the error that led here is the one to report.
     drop(fs::remove_file(path));
 }
 
 /// Makes a folder and those above it.
-pub(crate) fn create_folder(path: &Path) -> Result<()> {
+pub fn create_folder(path: &Path) -> Result<()> {
     fs::create_dir_all(path).map_err(|error| failure::io(path.display(), &error))
 }
 
 /// Removes all that is in a folder but the file `kept`, and the file `last` after everything else.
-pub(crate) fn empty_folder(path: &Path, kept: &str, last: &str) -> Result<()> {
+pub fn empty_folder(path: &Path, kept: &str, last: &str) -> Result<()> {
     let failed = |error: std::io::Error| failure::io(path.display(), &error);
     for entry in fs::read_dir(path).map_err(failed)? {
         let entry = entry.map_err(failed)?;
@@ -220,7 +216,7 @@ pub(crate) fn empty_folder(path: &Path, kept: &str, last: &str) -> Result<()> {
 }
 
 /// Where the shell keeps its history: `LAZYBASE_HISTORY`, or a file among the user's state.
-pub(crate) fn history_file() -> Option<PathBuf> {
+pub fn history_file() -> Option<PathBuf> {
     if let Some(file) = std::env::var_os("LAZYBASE_HISTORY") {
         return Some(PathBuf::from(file));
     }

@@ -11,8 +11,9 @@ use lazybase_model::Result;
 use lazybase_query::Database;
 use tokio::runtime::Builder;
 
-use super::{Health, Http, Phase};
+use super::{Health, Http};
 use crate::config::Config;
+use crate::pages::Phase;
 use crate::status;
 use crate::wall;
 use crate::wire::Wire;

@@ -6,18 +6,16 @@ use arrow::array::RecordBatch;
 use lazybase_model::{Error, Result, Table};
 use lazybase_query::{Appender, Database, Op};
 
-use super::columns::stored_schema;
-use super::input::{is_stream, shown};
-use super::mark::Mark;
 use super::marks::{MARKS_TABLE, MarkKey};
 use super::ops::stretches;
 use super::progress::Progress;
-use super::source::{Piece, Source};
 use super::target::{Target, create_table, find_table, matching, reading_schema};
-use super::text_file::TextOptions;
 use super::{Loaded, format_of};
-use crate::cli::{FileFormat, LoadArgs, OnError};
+use crate::cli::{LoadArgs, OnError};
 use crate::failure;
+use crate::source::{
+    FileFormat, Mark, Piece, Source, TextOptions, is_stream, shown, stored_schema,
+};
 use crate::wall;
 
 /// A file to load.
@@ -183,7 +181,7 @@ impl<'a> FileLoad<'a> {
         let mut pending: Option<Pending> = None;
         loop {
             let (read, piece) = wall::waited_for(move || {
-                let piece = source.next();
+                let piece = source.next_piece();
                 (source, piece)
             })
             .await?;

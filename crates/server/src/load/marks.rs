@@ -13,10 +13,10 @@ use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use lazybase_model::{Error, Result, ScuNumber, Table, TableId};
 use lazybase_query::Database;
 
-use super::mark::Mark;
 use super::target::{create_table, find_table};
 use crate::failure;
 use crate::render::sql_type;
+use crate::source::Mark;
 
 /// Its name.
 pub(super) const MARKS_TABLE: &str = "lazybase_load_marks";

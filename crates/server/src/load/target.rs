@@ -8,9 +8,9 @@ use lazybase_cluster::TableSpec;
 use lazybase_model::{Column, ColumnDefault, Error, ErrorKind, Result, Table};
 use lazybase_query::{Database, checked_name, may_fit};
 
-use super::columns::{listed, listed_schema, shortened};
 use crate::failure;
 use crate::render::sql_type;
+use crate::source::{listed, listed_schema, shortened};
 
 /// Makes a table unless there is one of that name. `key` may be empty: a hidden key.
 ///

@@ -7,7 +7,7 @@ use lazybase_engine::manifest::Manifest;
 use lazybase_query::Database;
 use metrics::{Gauge, counter, gauge};
 
-use crate::http::Health;
+use crate::pages::Health;
 use crate::status::TableFigures;
 
 /// Reads them into the current recorder.

@@ -4,15 +4,15 @@ use lazybase_model::{Error, Result};
 
 /// How far a source was loaded.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Mark {
+pub struct Mark {
     /// Rows of the file that are in the table.
-    pub(super) rows: u64,
+    pub rows: u64,
     /// The bytes of the file, from its beginning, that they were read from.
-    pub(super) bytes: u64,
+    pub bytes: u64,
     /// The hash of those bytes.
-    pub(super) hash: String,
+    pub hash: String,
     /// The hash of the footer, for Parquet: it speaks of the whole file. Empty for text.
-    pub(super) footer: String,
+    pub footer: String,
 }
 
 /// What is known of the file at hand.

@@ -1,4 +1,4 @@
-//! Tests of `load::chunk`.
+//! Tests of `source::chunk`.
 
 use super::{Chunks, PrefixHash};
 

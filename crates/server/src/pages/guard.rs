@@ -17,11 +17,11 @@ use super::door::Door;
 
 /// What a client has shown of itself.
 #[derive(Debug, Clone)]
-pub(super) struct Peer {
+pub struct Peer {
     /// It is on this machine.
-    is_local: bool,
+    pub(super) is_local: bool,
     /// The name in its certificate, which was verified.
-    certified: Option<String>,
+    pub(super) certified: Option<String>,
 }
 
 impl Connected<IncomingStream<'_, Door>> for Peer {
@@ -35,12 +35,13 @@ impl Connected<IncomingStream<'_, Door>> for Peer {
 
 /// Whom the pages are for.
 #[derive(Clone)]
-pub(super) struct Guard {
-    pub(super) health: Health,
+pub struct Guard {
+    /// Tells how the server is, and has the database, once that is open.
+    pub health: Health,
     /// Certificates are asked for.
-    pub(super) asks: bool,
+    pub asks: bool,
     /// But not of this machine.
-    pub(super) trusts_loopback: bool,
+    pub trusts_loopback: bool,
 }
 
 impl Guard {

@@ -1,13 +1,10 @@
-//! Tests of `load::infer`.
+//! Tests of `source::infer`.
 
 use arrow::datatypes::Schema;
-use lazybase_query::fuzz::{changes, is_survived};
 
 use super::{csv_columns, csv_names, json_columns, json_names};
-use crate::load::chunk::Chunks;
-use crate::load::columns::stored_schema;
-use crate::load::text_file::TextOptions;
-use crate::render::sql_type;
+use crate::source::{TextOptions, stored_schema};
+use crate::type_names::sql_type;
 
 fn shown(schema: &Schema) -> String {
     let fields = schema.fields().iter();
@@ -77,26 +74,4 @@ fn json_has_the_least_types_that_hold_its_values() {
     assert_eq!(shown(&json_columns(lines).unwrap()), "b bigint, a bigint");
     assert!(json_columns(b"[1]\n").is_err());
     assert!(json_names(b"{\"a\": 1}\nnothing\n").is_err());
-}
-
-#[test]
-fn no_bytes_of_a_file_panic() {
-    let read = |bytes: &[u8]| {
-        let options = TextOptions::new(b',', Some("NA"));
-        for columns in [
-            csv_names(bytes, &options),
-            csv_columns(bytes, &options),
-            json_names(bytes),
-            json_columns(bytes),
-        ] {
-            let _ = columns.and_then(|columns| stored_schema(&columns, None));
-        }
-        for quotes in [true, false] {
-            let mut chunks = Chunks::new(bytes, quotes, 16);
-            while let Ok(Some(chunk)) = chunks.next() {
-                assert!(!chunk.is_empty(), "the end is not a chunk");
-            }
-        }
-    };
-    is_survived("load", read, changes(100));
 }

@@ -19,10 +19,10 @@ use parquet::arrow::arrow_reader::{
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 
+use super::Piece;
 use super::chunk::PrefixHash;
 use super::input::{Input, shown};
 use super::mark::{Evidence, Mark, check};
-use super::source::Piece;
 use crate::failure;
 
 const BATCH_ROWS: usize = 8_192;

@@ -32,7 +32,7 @@ const SILENT_CROWDED_MAX: Duration = Duration::from_secs(2);
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
 /// Where connections come in, encrypted where there is TLS.
-pub(super) struct Door {
+pub struct Door {
     listener: Listener,
     places: Arc<Semaphore>,
     places_max: usize,
@@ -41,7 +41,7 @@ pub(super) struct Door {
 impl Door {
     /// With so many open files; half are for those who are let in, and half for TLS that begins.
     /// Who finds no place waits.
-    pub(super) fn new(listener: Listener, descriptors: usize) -> Door {
+    pub fn new(listener: Listener, descriptors: usize) -> Door {
         let places_max = descriptors.div_ceil(2);
         Door {
             listener: listener.within(Descriptors::new(descriptors)),
@@ -85,7 +85,7 @@ impl axum::serve::Listener for Door {
 }
 
 /// A connection that has a place, and a time.
-pub(super) struct Held {
+pub struct Held {
     connection: Connection,
     silence: Timer,
     _place: Option<OwnedSemaphorePermit>,

@@ -10,16 +10,16 @@ use lazybase_model::{Column, Error, ErrorKind, Result, Table};
 use lazybase_query::{BYTE_ORDER_MARK, JsonColumn, LinesBefore, csv_texts, json_rows, texts_as};
 use regex::Regex;
 
+use super::Piece;
 use super::chunk::{CHUNK_BYTES, Chunks, PrefixHash};
 use super::infer::{csv_columns, csv_names, json_columns, json_names};
 use super::input::{Input, opened};
 use super::mark::{Evidence, Mark, check};
-use super::source::Piece;
 use crate::failure;
 
 /// How CSV is written.
 #[derive(Debug, Clone)]
-pub(super) struct TextOptions {
+pub struct TextOptions {
     delimiter: u8,
     /// A text that means NULL beside the empty one.
     null: Option<String>,
@@ -27,7 +27,7 @@ pub(super) struct TextOptions {
 
 impl TextOptions {
     /// `null` is a text that means NULL beside the empty one.
-    pub(super) fn new(delimiter: u8, null: Option<&str>) -> TextOptions {
+    pub fn new(delimiter: u8, null: Option<&str>) -> TextOptions {
         let null = null.map(str::to_owned);
         TextOptions { delimiter, null }
     }

@@ -1,4 +1,4 @@
-//! Tests of `load::source`.
+//! Tests of `source`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,15 +6,12 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Int64Type};
-use lazybase_engine::fuzz::corpus;
 use lazybase_model::ErrorKind;
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 
-use super::Source;
-use crate::cli::FileFormat;
-use crate::load::mark::Mark;
-use crate::load::text_file::TextOptions;
+use super::fuzz::read;
+use super::{FileFormat, Mark, Source, TextOptions};
 
 fn open(path: &Path, format: FileFormat) -> Source {
     let options = TextOptions::new(b',', Some("NA"));
@@ -25,7 +22,7 @@ fn open(path: &Path, format: FileFormat) -> Source {
 fn rest(source: &mut Source) -> (Vec<i64>, Option<Mark>) {
     let mut values = Vec::new();
     let mut mark = None;
-    while let Some(piece) = source.next().unwrap() {
+    while let Some(piece) = source.next_piece().unwrap() {
         for batch in &piece.batches {
             let column = batch.column(0).as_primitive::<Int64Type>();
             values.extend(column.values().iter().copied());
@@ -108,7 +105,7 @@ fn parquet_goes_on_inside_a_row_group() {
     let mut source = open(&path, FileFormat::Parquet);
     // 8,192 rows, the rest of the first group, and 8,192 of the second.
     let marks: Vec<Mark> = (0..3)
-        .map(|_| source.next().unwrap().unwrap().mark)
+        .map(|_| source.next_piece().unwrap().unwrap().mark)
         .collect();
     assert_eq!(
         marks.iter().map(|mark| mark.rows).collect::<Vec<_>>(),
@@ -128,68 +125,31 @@ fn parquet_goes_on_inside_a_row_group() {
     assert_eq!(error.kind(), ErrorKind::Conflict);
 }
 
-/// Reads a file to its end, or to what is no part of one, but not for ever: few bytes can stand for
-/// very many rows. Says how many rows came.
-fn read_all(path: &Path, format: FileFormat) -> usize {
-    let options = TextOptions::new(b',', Some("NA"));
-    let Ok(mut source) = Source::open(path, format, &options, true, false) else {
-        return 0;
-    };
-    let mut rows = 0;
-    for _ in 0..100 {
-        let Ok(Some(piece)) = source.next() else {
-            break;
-        };
-        rows += piece
-            .batches
-            .iter()
-            .map(RecordBatch::num_rows)
-            .sum::<usize>();
-        assert_eq!(piece.mark.rows, rows as u64);
-    }
-    rows
-}
-
-#[test]
-fn no_bytes_of_a_file_panic() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("a");
-    let texts: &[FileFormat] = &[FileFormat::Csv, FileFormat::Jsonl];
-    // A few bytes of Parquet can stand for very many rows.
-    for (files, formats, changes) in [
-        ("load", texts, corpus::changes(100)),
-        (
-            "load-parquet",
-            &[FileFormat::Parquet],
-            corpus::changes(1_000) / 10,
-        ),
-    ] {
-        corpus::every(files, changes, |bytes| {
-            crate::wall::write_file(&path, bytes).unwrap();
-            for format in formats {
-                read_all(&path, *format);
-            }
-            Ok(())
-        });
-    }
-}
-
-#[test]
-fn a_footer_with_impossible_numbers_is_an_error_of_the_file() {
+fn corpus(name: &str) -> PathBuf {
     let folder = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../fuzz/corpus/load-parquet"
     );
-    let path = |name: &str| Path::new(folder).join(name);
-    assert_eq!(read_all(&path("whole"), FileFormat::Parquet), 3);
+    Path::new(folder).join(name)
+}
+
+/// What is wrong with a Parquet file whose marks nobody wants.
+fn refused(path: &Path) -> lazybase_model::Error {
+    let options = TextOptions::new(b',', None);
+    Source::open(path, FileFormat::Parquet, &options, false, false)
+        .and_then(|mut source| source.next_piece().map(drop))
+        .unwrap_err()
+}
+
+#[test]
+fn a_footer_with_impossible_numbers_is_an_error_of_the_file() {
+    let whole = fs::read(corpus("whole")).unwrap();
+    assert_eq!(read(&whole, FileFormat::Parquet, false), 3);
     for name in [
         "a-group-of-less-than-no-rows",
         "a-column-of-less-than-no-bytes",
     ] {
-        let options = TextOptions::new(b',', None);
-        let error = Source::open(&path(name), FileFormat::Parquet, &options, false, false)
-            .and_then(|mut source| source.next().map(drop))
-            .unwrap_err();
+        let error = refused(&corpus(name));
         assert_eq!(error.kind(), ErrorKind::Invalid, "{name}: {error}");
         assert!(
             error.message().starts_with("not a whole Parquet file"),

@@ -125,7 +125,7 @@ fn joined(
 ///
 /// # Errors
 /// `Invalid` for what is no object.
-pub(in crate::load) fn json_names(lines: &[u8]) -> Result<Schema> {
+pub(in crate::source) fn json_names(lines: &[u8]) -> Result<Schema> {
     let mut all = Vec::new();
     for object in json_objects(lines).take(INFERENCE_RECORDS) {
         let names = object?.0.into_iter();
@@ -141,7 +141,7 @@ pub(in crate::load) fn json_names(lines: &[u8]) -> Result<Schema> {
 ///
 /// # Errors
 /// `Invalid` for what is no object.
-pub(in crate::load) fn json_columns(lines: &[u8]) -> Result<Schema> {
+pub(in crate::source) fn json_columns(lines: &[u8]) -> Result<Schema> {
     let mut all = Vec::new();
     for object in json_objects(lines).take(INFERENCE_RECORDS) {
         if let Kind::Object(fields) = Kind::of_object(&object?, 0) {

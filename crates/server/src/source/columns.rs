@@ -6,7 +6,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use lazybase_model::Result;
 use lazybase_query::of_data;
 
-use crate::render::sql_type;
+use crate::type_names::sql_type;
 
 /// The most columns that an error names.
 const LISTED_MAX: usize = 40;
@@ -18,7 +18,7 @@ const NAME_BYTES_MAX: usize = 80;
 ///
 /// # Errors
 /// `Invalid` for a type that is not kept, naming the column.
-pub(super) fn stored_schema(schema: &Schema, leave_out: Option<&str>) -> Result<Schema> {
+pub fn stored_schema(schema: &Schema, leave_out: Option<&str>) -> Result<Schema> {
     let kept = || {
         let fields = schema.fields().iter();
         fields.filter(|field| Some(field.name().as_str()) != leave_out)
@@ -40,7 +40,7 @@ pub(super) fn stored_schema(schema: &Schema, leave_out: Option<&str>) -> Result<
 }
 
 /// A column's name in an error.
-pub(super) fn shortened(name: &str) -> Cow<'_, str> {
+pub fn shortened(name: &str) -> Cow<'_, str> {
     match name.len() > NAME_BYTES_MAX {
         true => {
             let end = name.floor_char_boundary(NAME_BYTES_MAX);
@@ -51,7 +51,7 @@ pub(super) fn shortened(name: &str) -> Cow<'_, str> {
 }
 
 /// Columns in words, for errors.
-pub(super) fn listed<'a>(mut columns: impl Iterator<Item = (&'a str, &'a DataType)>) -> String {
+pub fn listed<'a>(mut columns: impl Iterator<Item = (&'a str, &'a DataType)>) -> String {
     let in_words = |(name, data_type): (&str, &DataType)| {
         format!("{} {}", shortened(name), sql_type(data_type))
     };
@@ -65,7 +65,7 @@ pub(super) fn listed<'a>(mut columns: impl Iterator<Item = (&'a str, &'a DataTyp
 }
 
 /// See [`listed`].
-pub(super) fn listed_schema(schema: &SchemaRef) -> String {
+pub fn listed_schema(schema: &SchemaRef) -> String {
     listed(
         schema
             .fields()

@@ -1,4 +1,4 @@
-//! Tests of `load::columns`.
+//! Tests of `source::columns`.
 
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 

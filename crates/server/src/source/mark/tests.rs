@@ -1,4 +1,4 @@
-//! Tests of `load::mark`.
+//! Tests of `source::mark`.
 
 use lazybase_model::ErrorKind;
 

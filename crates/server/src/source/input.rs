@@ -12,13 +12,13 @@ use crate::failure;
 const STANDARD_INPUT: &str = "-";
 
 /// Whether the path names a pipe, a device or standard input, and no file.
-pub(super) fn is_stream(path: &Path) -> bool {
+pub fn is_stream(path: &Path) -> bool {
     path == Path::new(STANDARD_INPUT)
         || fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
 }
 
 /// The path in words.
-pub(super) fn shown(path: &Path) -> String {
+pub fn shown(path: &Path) -> String {
     match path == Path::new(STANDARD_INPUT) {
         true => "standard input".to_owned(),
         false => path.display().to_string(),
@@ -51,6 +51,14 @@ impl Input {
         };
         let path = path.to_owned();
         Ok(Input { path, bytes })
+    }
+
+    /// Of what comes as from standard input.
+    pub(super) fn of_stream(stream: Box<dyn Read + Send>) -> Input {
+        Input {
+            path: PathBuf::from(STANDARD_INPUT),
+            bytes: Bytes::Stream(stream),
+        }
     }
 
     /// What it was opened by.
