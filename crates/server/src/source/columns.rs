@@ -1,6 +1,7 @@
 //! Columns of files as columns of tables; no I/O.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use lazybase_model::Result;
@@ -23,11 +24,14 @@ pub fn stored_schema(schema: &Schema, leave_out: Option<&str>) -> Result<Schema>
         let fields = schema.fields().iter();
         fields.filter(|field| Some(field.name().as_str()) != leave_out)
     };
+    let mut alike: BTreeMap<String, usize> = BTreeMap::new();
+    for field in kept() {
+        *alike.entry(field.name().to_lowercase()).or_default() += 1;
+    }
     let folded = |field: &Field| {
         let name = field.name().to_lowercase();
-        let alike = kept().filter(|other| other.name().to_lowercase() == name);
-        match alike.count() {
-            1 => name,
+        match alike.get(&name) {
+            Some(1) => name,
             _ => field.name().clone(),
         }
     };

@@ -26,6 +26,15 @@ pub(super) use json::{json_columns, json_names};
 /// The records that types are inferred from.
 const INFERENCE_RECORDS: usize = 50_000;
 
+/// The fields that are looked at together, unless one record has more of them.
+const FIELDS_AT_ONCE: usize = 64 << 10;
+
+/// How many records of so many fields are looked at together: the reader makes room for all of
+/// them by the header, before it has seen one.
+fn records_at_once(fields: usize) -> usize {
+    (FIELDS_AT_ONCE / fields.max(1)).clamp(1, 1_024)
+}
+
 /// The columns that a CSV file's header names, all of texts.
 ///
 /// # Errors
@@ -83,6 +92,7 @@ fn refined(inferred: &Schema, first: &[u8], options: &TextOptions) -> Result<Sch
             .with_null_regex(options.null_pattern()?)
             .with_projection(open.clone())
             .with_bounds(0, INFERENCE_RECORDS)
+            .with_batch_size(records_at_once(fields.len()))
             .build(first)
             .map_err(|error| failure::arrow("columns", &error))?;
         for batch in records {

@@ -16,6 +16,7 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
     ParquetRecordBatchReaderBuilder,
 };
+use parquet::basic::Type;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 
@@ -25,7 +26,12 @@ use super::input::{Input, shown};
 use super::mark::{Evidence, Mark, check};
 use crate::failure;
 
+/// The rows that are read at once, unless their values are wide.
 const BATCH_ROWS: usize = 8_192;
+/// What the values of one width may take of a batch, in bytes.
+const BATCH_BYTES: u64 = 16 << 20;
+/// Values so wide may stand in a file that is shorter: it may hold none of them.
+const WIDTH_BYTES: u64 = 1 << 20;
 /// The bytes after the footer: its length and the magic word.
 const TAIL_BYTES: u64 = 8;
 
@@ -45,6 +51,7 @@ pub(super) struct ParquetFile {
     group: Option<ParquetRecordBatchReader>,
     rows: u64,
     total_rows: u64,
+    batch_rows: usize,
 }
 
 impl ParquetFile {
@@ -63,6 +70,7 @@ impl ParquetFile {
             false => String::new(),
         };
         let total_rows = total_rows(metadata.metadata())?;
+        let batch_rows = batch_rows(metadata.metadata(), length)?;
         Ok(ParquetFile {
             file,
             length,
@@ -75,6 +83,7 @@ impl ParquetFile {
             group: None,
             rows: 0,
             total_rows,
+            batch_rows,
         })
     }
 
@@ -136,6 +145,9 @@ impl ParquetFile {
             return Ok(false);
         }
         let end = end_of(groups.row_group(at))?;
+        if end > self.length {
+            return Err(ends_inside());
+        }
         if self.marked {
             self.hash_up_to(end)?;
         }
@@ -144,12 +156,12 @@ impl ParquetFile {
             .try_clone()
             .map_err(|error| failure::io("file", &error))?;
         let metadata = self.metadata.clone();
-        let skip = self.skip;
+        let (skip, batch_rows) = (self.skip, self.batch_rows);
         let build = || {
             ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata)
                 .with_row_groups(vec![at])
                 .with_offset(skip)
-                .with_batch_size(BATCH_ROWS)
+                .with_batch_size(batch_rows)
                 .build()
         };
         let reader = unpanicked(build).unwrap_or_else(|panic| Err(ParquetError::General(panic)));
@@ -168,7 +180,7 @@ impl ParquetFile {
         self.file.seek(SeekFrom::Start(from)).map_err(io)?;
         match self.hash.read(&mut self.file, end - from)? {
             Some(_) => Ok(()),
-            None => Err(Error::invalid("the file ends inside a row group")),
+            None => Err(ends_inside()),
         }
     }
 
@@ -199,6 +211,22 @@ fn total_rows(metadata: &ParquetMetaData) -> Result<u64> {
         .ok_or_else(|| Error::invalid("not a whole Parquet file: no file has so many rows"))
 }
 
+/// How many rows are read at once: the reader makes room for them by the widths that the footer
+/// says, before it has seen a value.
+fn batch_rows(metadata: &ParquetMetaData, length: u64) -> Result<usize> {
+    let columns = metadata.file_metadata().schema_descr().columns().iter();
+    let fixed = columns.filter(|column| column.physical_type() == Type::FIXED_LEN_BYTE_ARRAY);
+    let widths = fixed.map(|column| u64::try_from(column.type_length()).unwrap_or(0));
+    let width = widths.fold(0, u64::saturating_add);
+    if width > length.max(WIDTH_BYTES) {
+        return Err(Error::invalid(
+            "not a whole Parquet file: its values are longer than the file",
+        ));
+    }
+    let rows = usize::try_from(BATCH_BYTES / width.max(1)).unwrap_or(BATCH_ROWS);
+    Ok(rows.clamp(1, BATCH_ROWS))
+}
+
 /// Where the bytes of a row group end, by its footer.
 fn end_of(group: &RowGroupMetaData) -> Result<u64> {
     let mut ends = group.columns().iter().map(|column| {
@@ -208,6 +236,10 @@ fn end_of(group: &RowGroupMetaData) -> Result<u64> {
     });
     ends.try_fold(0, |last: u64, end| Some(last.max(end?)))
         .ok_or_else(|| Error::invalid("not a whole Parquet file: a column is at no place of it"))
+}
+
+fn ends_inside() -> Error {
+    Error::invalid("the file ends inside a row group")
 }
 
 /// The hash of the footer with its length.

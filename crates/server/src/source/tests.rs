@@ -9,6 +9,8 @@ use arrow::datatypes::{DataType, Int64Type};
 use lazybase_model::ErrorKind;
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::parser::parse_message_type;
 
 use super::fuzz::read;
 use super::{FileFormat, Mark, Source, TextOptions};
@@ -156,4 +158,36 @@ fn a_footer_with_impossible_numbers_is_an_error_of_the_file() {
             "{name}: {error}"
         );
     }
+}
+
+/// Room for a column's pages is made by the footer, whose numbers are the sender's.
+#[test]
+fn a_column_that_the_file_is_too_short_for_is_refused_before_room_is_made_for_it() {
+    let error = refused(&corpus("a-column-beyond-the-file"));
+    assert_eq!(error.message(), "the file ends inside a row group");
+}
+
+/// A file without rows whose one column has values of so many bytes.
+fn of_width(folder: &Path, bytes: i32) -> PathBuf {
+    let path = folder.join("wide.parquet");
+    let columns = format!("message m {{ required fixed_len_byte_array({bytes}) a; }}");
+    let columns = Arc::new(parse_message_type(&columns).unwrap());
+    let properties = Arc::new(WriterProperties::new());
+    let mut file = Vec::new();
+    let writer = SerializedFileWriter::new(&mut file, columns, properties).unwrap();
+    writer.close().unwrap();
+    crate::wall::write_file(&path, &file).unwrap();
+    path
+}
+
+/// Room for a batch is made by the width of its values.
+#[test]
+fn values_longer_than_the_file_are_refused_before_room_is_made_for_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = TextOptions::new(b',', None);
+    let opened = |path: &Path| Source::open(path, FileFormat::Parquet, &options, false, false);
+    assert!(opened(&of_width(folder.path(), 16)).is_ok());
+    let error = opened(&of_width(folder.path(), i32::MAX)).err().unwrap();
+    let message = "not a whole Parquet file: its values are longer than the file";
+    assert_eq!(error.message(), message);
 }

@@ -23,6 +23,15 @@ fn names_are_folded_where_that_keeps_them_apart() {
     );
 }
 
+/// A file without a header names a column by each value of its first line.
+#[test]
+fn very_many_names_are_folded_in_no_time() {
+    let fields = (0..100_000).map(|at| Field::new(format!("C{at}"), DataType::Utf8, true));
+    let schema = Schema::new(fields.collect::<Vec<_>>());
+    let stored = stored_schema(&schema, None).unwrap();
+    assert_eq!(stored.field(99_999).name(), "c99999");
+}
+
 #[test]
 fn moments_of_a_zone_are_kept_as_those_that_they_are() {
     let berlin = DataType::Timestamp(TimeUnit::Nanosecond, Some("Europe/Berlin".into()));

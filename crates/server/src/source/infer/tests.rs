@@ -2,7 +2,7 @@
 
 use arrow::datatypes::Schema;
 
-use super::{csv_columns, csv_names, json_columns, json_names};
+use super::{FIELDS_AT_ONCE, csv_columns, csv_names, json_columns, json_names, records_at_once};
 use crate::source::{TextOptions, stored_schema};
 use crate::type_names::sql_type;
 
@@ -74,4 +74,25 @@ fn json_has_the_least_types_that_hold_its_values() {
     assert_eq!(shown(&json_columns(lines).unwrap()), "b bigint, a bigint");
     assert!(json_columns(b"[1]\n").is_err());
     assert!(json_names(b"{\"a\": 1}\nnothing\n").is_err());
+}
+
+#[test]
+fn a_header_of_many_columns_makes_room_for_few_records() {
+    assert_eq!(records_at_once(0), 1_024);
+    assert_eq!(records_at_once(64), 1_024);
+    for columns in [100, 2_000, 65_536] {
+        assert!(records_at_once(columns) * columns <= FIELDS_AT_ONCE);
+    }
+    assert_eq!(records_at_once(usize::MAX), 1);
+    let options = TextOptions::new(b',', None);
+    let file = format!(
+        "a{}\n{}7\n7{}\n",
+        ",a".repeat(1_999),
+        ",".repeat(1_999),
+        ",".repeat(1_999)
+    );
+    let columns = csv_columns(file.as_bytes(), &options).unwrap();
+    assert_eq!(columns.fields().len(), 2_000);
+    assert_eq!(sql_type(columns.field(0).data_type()), "bigint");
+    assert_eq!(sql_type(columns.field(1_999).data_type()), "bigint");
 }
