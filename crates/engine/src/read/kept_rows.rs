@@ -4,16 +4,17 @@
 //! ```text
 //!   files of a tile    base, r1, r2        asked for the second time: its rows are kept
 //!                      base, r1, r2        the kept rows
-//!                      base, r1, r2, r3    the kept rows, and r3 over them
+//!                      base, r1, r2, r3    the kept rows, and r3 over them: kept in their place
 //!                      base', r3           another base: all of it is reconciled
 //! ```
 //!
 //! A tile is a stretch of keys around one row group of the authority, which all scans cut it into,
-//! with the columns that are read of it. Rows are kept once the same files are asked for again: a
-//! horizon that moves between any two reads keeps nothing. In the place of others they are kept
-//! only if nobody asked for those since they were asked for before: a scan of more than fits finds
-//! what did fit, and does not push out ahead of itself what it is about to read. What nobody asks
-//! for goes after a while.
+//! with the columns that are read of it. Rows are kept once the same files are asked for again, or
+//! at once where what was kept of the tile is found: it is asked for again and again then, and
+//! only its files change. A horizon that moves between any two reads of a tile of which nothing
+//! is kept keeps nothing. In the place of others rows are kept only if nobody asked for those since
+//! they were asked for before: a scan of more than fits finds what did fit, and does not push out
+//! ahead of itself what it is about to read. What nobody asks for goes after a while.
 //!
 //! Keeps memory only. Invariant KEPT-1: kept rows stand for the very files that they were made of,
 //! all of a tile's oldest sources, with all that they have between its keys, and files never
@@ -104,7 +105,8 @@ struct Kept {
 }
 
 impl Known {
-    fn found(&self, files: &[u128]) -> Option<Found> {
+    /// What is kept, if it stands for the first of these files.
+    fn find(&self, files: &[u128]) -> Option<Found> {
         let kept = self.kept.as_ref()?;
         files.starts_with(&kept.files).then(|| Found {
             files: kept.files.len(),
@@ -221,15 +223,15 @@ impl KeptRows {
             let known = shelf.tiles.get_mut(tile);
             let found = known.and_then(|known| {
                 known.ask(shelf.turn, shelf.now);
-                known.found(files)
+                known.find(files)
             });
             return (found, false);
         }
         let known = shelf.tiles.entry(tile.clone()).or_default();
         known.ask(shelf.turn, shelf.now);
-        let found = known.found(files);
+        let found = known.find(files);
         let is_whole = found.as_ref().is_some_and(|of| of.files == files.len());
-        let keep = !is_whole && known.is_asked_again(files);
+        let keep = !is_whole && (known.is_asked_again(files) || found.is_some());
         shelf.forget();
         (found, keep)
     }

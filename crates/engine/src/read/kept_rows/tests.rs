@@ -52,7 +52,6 @@ fn what_is_asked_for_again_is_kept_and_serves_newer_reads() {
     assert_eq!(look(&kept, &tile, &[1, 2], true), (None, true));
     kept.keep(&tile, &[1, 2], rows(10));
     assert_eq!(look(&kept, &tile, &[1, 2], true), (Some(2), false));
-    assert_eq!(look(&kept, &tile, &[1, 2, 3], true), (Some(2), false));
     assert_eq!(look(&kept, &tile, &[1, 2, 3], true), (Some(2), true));
     assert_eq!(look(&kept, &tile, &[1, 2, 4], false), (Some(2), false));
     // Of other files it says nothing.
@@ -61,6 +60,25 @@ fn what_is_asked_for_again_is_kept_and_serves_newer_reads() {
     let columns: Arc<[usize]> = Arc::from([0, 1]);
     let wider = TileKey { columns, ..tile };
     assert_eq!(look(&kept, &wider, &[1, 2], true), (None, false));
+}
+
+/// Files come and go between any two reads: once something was found, what they come to is kept at
+/// once, for as long as what is kept is found.
+#[test]
+fn what_is_found_is_kept_up_to_date_at_the_first_ask() {
+    let kept = KeptRows::new(&cache(1 << 20));
+    let tile = tile(1);
+    ask_and_keep(&kept, &tile, &[1], 10);
+    let mut files = vec![1];
+    for file in 2..20 {
+        files.push(file);
+        let before = files.len() - 1;
+        assert_eq!(look(&kept, &tile, &files, true), (Some(before), true));
+        kept.keep(&tile, &files, rows(10));
+    }
+    // Others may be asked for once only.
+    assert_eq!(look(&kept, &tile, &[50, 51], true), (None, false));
+    assert_eq!(look(&kept, &tile, &files, true), (Some(19), false));
 }
 
 #[test]
