@@ -28,12 +28,14 @@ mod bytes;
 mod combine;
 pub(crate) mod gather;
 pub mod masks;
+mod projection;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use bytes::sliced_bytes;
+pub use projection::Projection;
 
-use gather::{Gather, Input, gathering, settled_bytes, settled_kinds, settled_scus};
+use gather::{Gather, Input, settled_bytes, settled_kinds, settled_scus};
 
 /// So many keys are encoded together where few of a batch's are needed.
 pub(crate) const KEYS_TOGETHER: usize = 64;
@@ -244,32 +246,13 @@ impl ChangeBatch {
         gather.finish()
     }
 
-    /// The changes as seen through some of the columns: masks and column SCUs follow the new
-    /// positions. Row SCUs stay those of whole rows; a mask gets the bit for what lies outside
-    /// (see [`masks`]), so that composing projected changes still gives the right row SCUs.
+    /// The changes as seen through some of the columns, as [`Projection::of`] shows those of many
+    /// batches.
     ///
     /// # Errors
     /// `Internal` for a column that is not there; `Corrupt` for undecodable column SCUs.
     pub fn project(&self, columns: &[usize]) -> Result<ChangeBatch> {
-        let width = self.data.num_columns();
-        if columns.iter().copied().eq(0..width) {
-            return Ok(self.clone());
-        }
-        let data = self.data.project(columns).map_err(gathering)?;
-        let kept = masks::kept_of(columns, width);
-        let masks = self.masks.as_ref().map(|all| {
-            let project = |mask: &[u8]| masks::project(mask, columns, width, &kept);
-            project_masks(all, project)
-        });
-        let column_scus = self.column_scus.as_ref();
-        let column_scus = column_scus.map(|all| project_column_scus(all, columns, width));
-        Ok(ChangeBatch {
-            data,
-            kinds: self.kinds.clone(),
-            masks,
-            scus: self.scus.clone(),
-            column_scus: column_scus.transpose()?.flatten(),
-        })
+        Projection::new(self.data.schema_ref(), columns)?.of(self)
     }
 
     /// The rows whose keys lie in `range`; the rows are sorted by key.
@@ -280,12 +263,17 @@ impl ChangeBatch {
         if range.low.is_none() && range.high.is_none() {
             return Ok(self.clone());
         }
+        let mut numbers = codec.numbers(&self.data);
+        let mut first_from = |bound: &[u8]| match &mut numbers {
+            Some(numbers) => Ok(numbers.first_from(bound)),
+            None => self.first_from(codec, bound),
+        };
         let start = match &range.low {
-            Some(key) => self.first_from(codec, key.as_bytes())?,
+            Some(key) => first_from(key.as_bytes())?,
             None => 0,
         };
         let end = match &range.high {
-            Some(key) => self.first_from(codec, key.as_bytes())?,
+            Some(key) => first_from(key.as_bytes())?,
             None => self.rows(),
         };
         Ok(self.slice(start, end.max(start) - start))

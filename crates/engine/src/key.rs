@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 pub use partition::{PartitionId, Partitioner, combinations};
 
+use numbers::NumberKeys;
+
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Float16Type, Float32Type, Float64Type, SchemaRef};
 use arrow_row::{RowConverter, Rows, SortField};
@@ -16,6 +18,7 @@ use lazybase_model::table::Table;
 use lazybase_model::{Error, Result};
 use serde::{Deserialize, Serialize};
 
+mod numbers;
 mod partition;
 #[cfg(test)]
 mod tests;
@@ -198,6 +201,20 @@ impl KeyCodec {
             .map(|index| rows.column(*index).clone())
             .collect();
         self.encode_columns(&columns)
+    }
+
+    /// The keys of rows to be looked at one by one; `None` where they are made of more than whole
+    /// numbers.
+    pub(crate) fn numbers(&self, rows: &RecordBatch) -> Option<NumberKeys> {
+        if self.partitioner.is_some() {
+            return None;
+        }
+        let columns = self.indices.iter().zip(&self.types);
+        let columns = columns.map(|(index, data_type)| {
+            let column = rows.columns().get(*index)?;
+            (column.data_type() == data_type).then_some(column)
+        });
+        NumberKeys::of(&columns.collect::<Option<Vec<&ArrayRef>>>()?)
     }
 
     /// The keys made of `columns`, which stand in the order of the key.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, StringArray};
+use arrow::compute::{cast, take_record_batch};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use arrow::util::display::array_value_to_string;
 use proptest::prelude::*;
@@ -113,6 +114,135 @@ proptest! {
         masks::decode_distances(&bytes, distances.len() + 2, &mut read).unwrap();
         prop_assert_eq!(&read[1..=distances.len()], &distances[..]);
         prop_assert_eq!(&read[distances.len() + 1..], &[0, 0]);
+    }
+}
+
+/// A column of whole numbers of a type, and how far they reach.
+fn whole_numbers(data_type: &DataType, numbers: &[u8]) -> ArrayRef {
+    // Around zero, and where the type ends.
+    let wide = |number: &u8| match (number % 4, i64::from(*number / 4)) {
+        (0, near) => near,
+        (1, near) => -near,
+        (2, near) => i64::from(i32::MAX) - near,
+        (_, near) => i64::from(i32::MIN) + near,
+    };
+    let numbers = numbers.iter().map(|number| match data_type {
+        DataType::Int8 | DataType::Int16 => i64::from(*number as i8),
+        DataType::UInt8 | DataType::UInt16 => i64::from(*number),
+        DataType::UInt32 | DataType::UInt64 => wide(number).unsigned_abs() as i64,
+        _ => wide(number),
+    });
+    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(numbers));
+    let numbers = match data_type {
+        DataType::Date32 | DataType::Time32(_) => cast(&numbers, &DataType::Int32).unwrap(),
+        _ => numbers,
+    };
+    cast(&numbers, data_type).unwrap()
+}
+
+fn whole_number_type() -> impl Strategy<Value = DataType> {
+    use arrow::datatypes::TimeUnit::{Microsecond, Millisecond};
+    prop::sample::select(vec![
+        DataType::Int8,
+        DataType::Int16,
+        DataType::Int32,
+        DataType::Int64,
+        DataType::UInt8,
+        DataType::UInt16,
+        DataType::UInt32,
+        DataType::UInt64,
+        DataType::Date32,
+        DataType::Date64,
+        DataType::Time32(Millisecond),
+        DataType::Time64(Microsecond),
+        DataType::Timestamp(Microsecond, None),
+        DataType::Timestamp(Millisecond, Some("+00:00".into())),
+        DataType::Duration(Microsecond),
+    ])
+}
+
+/// Whatever bounds there are: keys, their beginnings, what lies behind them, and anything else.
+fn any_bound() -> impl Strategy<Value = (u16, usize, Vec<u8>)> {
+    let behind = prop_oneof![
+        2 => Just(Vec::new()),
+        1 => Just(vec![0]),
+        1 => prop::collection::vec(any::<u8>(), 1..4),
+    ];
+    (
+        any::<u16>(),
+        prop_oneof![3 => Just(32_usize), 1 => 0_usize..20],
+        behind,
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    #[test]
+    fn whole_numbers_are_clipped_as_their_encoded_keys_are(
+        types in prop::collection::vec(whole_number_type(), 1..4),
+        rows in prop::collection::vec(any::<[u8; 3]>(), 1..200),
+        skipped in 0_usize..3,
+        bounds in prop::collection::vec(any_bound(), 1..10),
+    ) {
+        let column = |(at, data_type): (usize, &DataType)| {
+            let numbers: Vec<u8> = rows.iter().map(|row| row[at]).collect();
+            (format!("k{at}"), whole_numbers(data_type, &numbers))
+        };
+        let data = RecordBatch::try_from_iter(types.iter().enumerate().map(column)).unwrap();
+        let codec = KeyCodec::new(&data.schema(), (0..types.len()).collect()).unwrap();
+        let keys = codec.encode(&data).unwrap();
+        let mut order: Vec<u32> = (0..data.num_rows() as u32).collect();
+        order.sort_by(|a, b| keys.row(*a as usize).cmp(&keys.row(*b as usize)));
+        let sorted = take_record_batch(&data, &UInt32Array::from(order)).unwrap();
+        // Columns that begin inside of their buffers.
+        let skipped = skipped.min(sorted.num_rows() - 1);
+        let sorted = sorted.slice(skipped, sorted.num_rows() - skipped);
+        let keys = codec.encode(&sorted).unwrap();
+        let batch = ChangeBatch::upserts(sorted, 1);
+        prop_assert!(codec.numbers(&batch.data).is_some());
+        for (row, length, behind) in bounds {
+            let key = keys.row(usize::from(row) % keys.num_rows());
+            let key = key.data();
+            let bound = [&key[..length.min(key.len())], behind.as_slice()].concat();
+            let below = (0..keys.num_rows()).filter(|row| keys.row(*row).data() < bound.as_slice());
+            let below = below.count();
+            let bound = Some(Key::new(bound));
+            let under = KeyRange { low: None, high: bound.clone() };
+            let from = KeyRange { low: bound, high: None };
+            prop_assert_eq!(&batch.clip(&codec, &under).unwrap().data, &batch.data.slice(0, below));
+            let rest = batch.data.slice(below, batch.rows() - below);
+            prop_assert_eq!(&batch.clip(&codec, &from).unwrap().data, &rest);
+        }
+    }
+
+    #[test]
+    fn one_projection_shows_each_batch_as_one_of_its_own_would(
+        shape in any_shape(),
+        stories in prop::collection::vec(any_batch(), 1..4),
+        chosen in any::<u8>(),
+    ) {
+        let width = shape.schema.fields().len();
+        let columns: Vec<usize> = (0..width).filter(|at| chosen >> at & 1 == 1).collect();
+        let projection = Projection::new(&shape.schema, columns.clone()).unwrap();
+        prop_assert_eq!(&projection.columns()[..], &columns[..]);
+        for (ops, scu) in stories {
+            let changes: Vec<_> = ops.iter().map(|op| op.change(&shape, scu)).collect();
+            let batch = batch_of(&shape, &changes);
+            let seen = projection.of(&batch).unwrap();
+            prop_assert!(Arc::ptr_eq(seen.data.schema_ref(), projection.schema()));
+            prop_assert_eq!(rows(&seen), rows(&batch.project(&columns).unwrap()));
+            // As a batch has its columns, whatever the projection was told.
+            let nullable = shape.schema.fields().iter();
+            let nullable = nullable.map(|field| field.as_ref().clone().with_nullable(true));
+            let nullable = Arc::new(Schema::new(nullable.collect::<Vec<_>>()));
+            let data = RecordBatch::try_new(nullable, batch.data.columns().to_vec()).unwrap();
+            let other = ChangeBatch { data, ..batch };
+            let seen_other = projection.of(&other).unwrap();
+            let fields = seen_other.data.schema();
+            prop_assert!(fields.fields().iter().all(|field| field.is_nullable()));
+            prop_assert_eq!(rows(&seen_other), rows(&seen));
+        }
     }
 }
 

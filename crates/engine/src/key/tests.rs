@@ -78,6 +78,31 @@ fn a_whole_number_is_the_same_key_without_arrays() {
 }
 
 #[test]
+fn only_keys_of_whole_numbers_are_looked_at_one_by_one() {
+    let rows = |columns: Vec<ArrayRef>| {
+        let fields = columns.iter().enumerate().map(|(at, column)| {
+            let is_nullable = column.null_count() > 0;
+            Field::new(format!("c{at}"), column.data_type().clone(), is_nullable)
+        });
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        RecordBatch::try_new(schema, columns).unwrap()
+    };
+    let is_numbers = |of: &KeyCodec, columns: Vec<ArrayRef>| of.numbers(&rows(columns)).is_some();
+    let numbers: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
+    let holed: ArrayRef = Arc::new(Int64Array::from(vec![None, Some(2)]));
+    let texts: ArrayRef = Arc::new(StringArray::from(vec!["a", "b"]));
+    let floats: ArrayRef = Arc::new(Float64Array::from(vec![0.0, 1.0]));
+    let of_one = codec(&[DataType::Int64]);
+    assert!(is_numbers(&of_one, vec![numbers.clone()]));
+    assert!(!is_numbers(&of_one, vec![holed]));
+    assert!(!is_numbers(&of_one, vec![texts.clone()]));
+    let of_text = codec(&[DataType::Int64, DataType::Utf8]);
+    assert!(!is_numbers(&of_text, vec![numbers.clone(), texts]));
+    let of_float = codec(&[DataType::Int64, DataType::Float64]);
+    assert!(!is_numbers(&of_float, vec![numbers, floats]));
+}
+
+#[test]
 fn zero_and_nan_have_one_spelling() {
     let codec = codec(&[DataType::Float64]);
     let other_nan = f64::from_bits(f64::NAN.to_bits() | 1);

@@ -34,7 +34,7 @@ use super::scan::{codec_of, key_codec};
 use super::snapshot::Snapshot;
 use super::source::{Chunk, PieceReader, Source};
 use super::steps;
-use crate::change_batch::{ChangeBatch, masks};
+use crate::change_batch::{ChangeBatch, Projection, masks};
 use crate::env::planted::{Planted, is_planted};
 use crate::key::{Key, KeyCodec};
 use crate::manifest::{RunId, TableState};
@@ -249,7 +249,7 @@ impl Snapshot {
             counters: Arc::clone(&self.inner.counters),
             codec: key_codec(layout, columns)?,
             caching: true,
-            columns: columns.into(),
+            projection: Arc::new(Projection::new(&layout.schema, columns)?),
             versions: false,
             views: false,
         };

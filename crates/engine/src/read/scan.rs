@@ -26,7 +26,7 @@ use super::snapshot::Snapshot;
 use super::source::{Chunk, PieceReader, Source, Stretch, intersection};
 use super::steps::{self, ReadStep, Shares};
 use super::views::ViewRead;
-use crate::change_batch::{ChangeBatch, Scus};
+use crate::change_batch::{ChangeBatch, Projection, Scus};
 use crate::env::planted::{Planted, is_planted};
 use crate::key::{KeyCodec, Partitioner};
 use crate::manifest::{KeyRange, Run};
@@ -455,11 +455,11 @@ fn assemble(
         counters: Arc::clone(&snapshot.inner.counters),
         codec: key_codec(layout, &columns)?,
         caching,
-        columns: columns.into(),
+        projection: Arc::new(Projection::new(&layout.schema, columns)?),
         versions: has_hidden(layout, &projection),
         views: false,
     };
-    let view = view.map(|read| with_table_key(Arc::new(read), layout, &reader.columns));
+    let view = view.map(|read| with_table_key(Arc::new(read), layout, reader.columns()));
     let view = view.transpose()?;
     let schema = output_schema(layout, &request.projection, form)?;
     let mut shares = Shares::new(sums.bytes, request.parts);
@@ -637,9 +637,9 @@ impl PartWork {
         };
         if let Some((view, _)) = &self.view {
             let rows = view.rows_of_table(snapshot, &self.layout, &keys).await?;
-            let columns = &self.reader.columns;
+            let columns = self.reader.columns();
             let show = |rows: ChangeBatch| {
-                let rows = rows.project(columns)?.data;
+                let rows = self.reader.projection.of(&rows)?.data;
                 let values = self.wanted.iter().map(|wanted| match wanted {
                     Wanted::Stored(at) => self.stored(&rows, columns, *at),
                     _ => Err(Error::internal("versions are not read through views")),
@@ -656,11 +656,11 @@ impl PartWork {
         let columns = read_columns(&self.layout, &self.projection, false);
         let reader = PieceReader {
             codec: key_codec(&self.layout, &columns)?,
-            columns: columns.into(),
+            projection: Arc::new(Projection::new(&self.layout.schema, columns)?),
             ..self.reader.clone()
         };
-        let wanted = wanted(&self.layout, &reader.columns, &self.projection)?;
-        let expiry = expiry_among(snapshot, &self.layout, &reader.columns)?;
+        let wanted = wanted(&self.layout, reader.columns(), &self.projection)?;
+        let expiry = expiry_among(snapshot, &self.layout, reader.columns())?;
         let part = |(sources, steps, _)| {
             let work = PartWork {
                 snapshot: self.snapshot.clone(),

@@ -10,7 +10,7 @@ use futures::stream::{self, BoxStream, StreamExt};
 use lazybase_model::{Error, Result, Stage};
 
 use super::arrow_internal;
-use crate::change_batch::{ChangeBatch, KEYS_TOGETHER};
+use crate::change_batch::{ChangeBatch, KEYS_TOGETHER, Projection};
 use crate::key::{Key, KeyCodec};
 use crate::manifest::{KeyRange, SegmentFormat};
 use crate::segment::{Part, ReadCounters, RowLayout, Segment, SegmentCache};
@@ -98,7 +98,7 @@ pub(super) struct PieceReader {
     /// Whether pieces are kept for the next reader: not when the read would flush the cache.
     pub(super) caching: bool,
     /// The columns to read, in the order of the table.
-    pub(super) columns: Arc<[usize]>,
+    pub(super) projection: Arc<Projection>,
     /// Whether rows are read with their versions.
     pub(super) versions: bool,
     /// Whether texts may come as views. Neither keys nor changes can be compared then.
@@ -106,6 +106,11 @@ pub(super) struct PieceReader {
 }
 
 impl PieceReader {
+    /// The columns that are read, in the order of the table.
+    pub(super) fn columns(&self) -> &Arc<[usize]> {
+        self.projection.columns()
+    }
+
     /// The rows of an extent of a run that may lie in `range`.
     async fn extent(
         &self,
@@ -113,7 +118,7 @@ impl PieceReader {
         extent: usize,
         range: &KeyRange,
     ) -> Result<ChangeBatch> {
-        let (counters, columns) = (&self.counters, &self.columns);
+        let counters = &self.counters;
         let low = range.low.as_ref().map(Key::as_bytes);
         let high = range.high.as_ref().map(Key::as_bytes);
         let rows = segment.rows_between(extent, low, high);
@@ -121,16 +126,16 @@ impl PieceReader {
             (SegmentFormat::Extent, true) => {
                 // Kept whole: the next reader may want other columns.
                 let whole = self.cache.extent(segment, extent, counters).await?;
-                whole.rows().project(columns)
+                self.projection.of(whole.rows())
             }
-            (SegmentFormat::Extent, false) => segment
-                .read_extent(extent, counters)
-                .await?
-                .project(columns),
+            (SegmentFormat::Extent, false) => {
+                let whole = segment.read_extent(extent, counters).await?;
+                self.projection.of(&whole)
+            }
             (SegmentFormat::Parquet, caching) => {
                 let part = Part {
                     rows,
-                    columns: Arc::clone(columns),
+                    columns: Arc::clone(self.columns()),
                     versions: self.versions,
                     views: self.views,
                 };
@@ -159,7 +164,7 @@ impl PieceReader {
                     max_key,
                 } = &chunks[piece];
                 let inside = range.encloses(min_key.as_bytes(), max_key.as_bytes());
-                (rows.project(&self.columns)?, inside)
+                (self.projection.of(rows)?, inside)
             }
             Source::Run { segments, .. } => {
                 let segment = &segments[segment];

@@ -85,7 +85,7 @@ impl PartWork {
             places.any(|wanted| matches!(wanted, Wanted::Stored(at) if *at == read))
         };
         let fields = self.layout.schema.fields();
-        let mut columns = self.reader.columns.iter().enumerate();
+        let mut columns = self.reader.columns().iter().enumerate();
         let all = columns.all(|(read, column)| {
             let field = fields.get(*column);
             field.is_none_or(|field| *field.data_type() != DataType::Utf8) || wanted(read)
@@ -105,7 +105,7 @@ impl PartWork {
         let mut columns = Vec::with_capacity(self.wanted.len());
         for wanted in &self.wanted {
             columns.push(match wanted {
-                Wanted::Stored(at) => self.stored(&rows.data, &self.reader.columns, *at)?,
+                Wanted::Stored(at) => self.stored(&rows.data, self.reader.columns(), *at)?,
                 Wanted::Scu => shown_scus(&row_scus(&rows)),
                 Wanted::Time => self.snapshot.times(&row_scus(&rows)).await?,
                 Wanted::TimeOf(at) => {

@@ -7,6 +7,7 @@ use lazybase_model::Error;
 
 use super::shown::wanted;
 use super::{PartWork, PieceReader, expiry_among, key_codec, read_columns, with_table_key};
+use crate::change_batch::Projection;
 
 impl PartWork {
     /// The error of a sum that is out of range, with the key of its row: the step is read again
@@ -19,7 +20,7 @@ impl PartWork {
         let again = || {
             let reader = PieceReader {
                 codec: key_codec(&self.layout, &columns)?,
-                columns: columns.clone().into(),
+                projection: Arc::new(Projection::new(&self.layout.schema, columns.as_slice())?),
                 ..self.reader.clone()
             };
             let view = self.view.as_ref().map(|(read, _)| Arc::clone(read));
@@ -27,7 +28,7 @@ impl PartWork {
             let work = Arc::new(PartWork {
                 snapshot: self.snapshot.clone(),
                 layout: Arc::clone(&self.layout),
-                wanted: wanted(&self.layout, &reader.columns, &self.projection)?,
+                wanted: wanted(&self.layout, reader.columns(), &self.projection)?,
                 projection: Arc::clone(&self.projection),
                 reader,
                 sources: self.sources.clone(),

@@ -78,7 +78,7 @@ impl PartWork {
             table: self.layout.table.id,
             low: tile.range.low.clone(),
             high: tile.range.high.clone(),
-            columns: Arc::clone(&self.reader.columns),
+            columns: Arc::clone(self.reader.columns()),
         };
         let reader = &self.snapshot.inner.reader;
         // A row group of which a read takes a part is seldom asked for in the same part again.
@@ -172,7 +172,7 @@ impl PartWork {
 
     fn merged(&self, inputs: Vec<Changes>, range: &KeyRange, size: OutputSize) -> Result<Changes> {
         let shape = MergeShape::of(&self.layout).within(range);
-        let shape = shape.project(&self.reader.columns)?;
+        let shape = shape.project(self.reader.columns())?;
         match self.reader.versions {
             true => reconcile_versions(&shape, inputs, size),
             false => reconcile(&shape, inputs, size),
