@@ -7,7 +7,7 @@ use futures::TryStreamExt;
 use futures::executor::block_on;
 use lazybase_cluster::{Instance, SettleTo, StageName};
 use lazybase_engine::env::memory::MemoryStore;
-use lazybase_engine::read::{ScanPlan, ScanRequest, Snapshot};
+use lazybase_engine::read::{HiddenColumn, ScanPlan, ScanRequest, Snapshot};
 use lazybase_model::{Freshness, Layout, Table};
 use proptest::prelude::*;
 
@@ -16,9 +16,13 @@ use crate::sparse::{ROWS, change, groups, row, settle, settled};
 
 /// A scan of a table in so many parts.
 fn plan(snapshot: &Snapshot, table: &Table, parts: usize) -> ScanPlan {
+    plan_of(snapshot, table, parts, vec![0, 1, 2])
+}
+
+fn plan_of(snapshot: &Snapshot, table: &Table, parts: usize, projection: Vec<usize>) -> ScanPlan {
     let planned = snapshot.plan_scan(ScanRequest {
         table: table.id,
-        projection: vec![0, 1, 2],
+        projection,
         range: Default::default(),
         buffered: Vec::new(),
         batch_rows: 8192,
@@ -29,7 +33,16 @@ fn plan(snapshot: &Snapshot, table: &Table, parts: usize) -> ScanPlan {
 
 /// All rows of a table, scanned in so many parts.
 fn scan(snapshot: &Snapshot, table: &Table, parts: usize) -> Vec<Row> {
-    let planned = plan(snapshot, table, parts);
+    rows_of_plan(plan(snapshot, table, parts))
+}
+
+/// The same, of which nothing is kept: versions are read with the rows.
+fn scan_anew(snapshot: &Snapshot, table: &Table) -> Vec<Row> {
+    let projection = vec![0, 1, 2, HiddenColumn::Scu.position(table)];
+    rows_of_plan(plan_of(snapshot, table, 1, projection))
+}
+
+fn rows_of_plan(planned: ScanPlan) -> Vec<Row> {
     block_on(async {
         let mut rows = Vec::new();
         for part in planned.parts {
@@ -108,6 +121,59 @@ fn reads_of_the_same_files_find_what_was_reconciled() {
     close_whole(&instance);
 }
 
+/// What is in memory is another with each read: what the files below it come to is kept, and what
+/// is kept up to date with them serves best effort too.
+#[test]
+fn fresh_reads_find_what_the_files_below_memory_came_to() {
+    let store = Arc::new(MemoryStore::without_history());
+    let (instance, table, mut model) = settled(&store, Layout::Scan);
+    pause(&instance, &[StageName::Merge, StageName::Authority]);
+    let groups = groups(&store, &instance, &table).len() as u64;
+    let taken = |snapshot: &Snapshot| {
+        let sources = snapshot.stamp().sources;
+        (sources.cache_hits, sources.extents_read)
+    };
+    for (run, kept_from) in [(0, 2), (1, 1), (2, 1)] {
+        let changes = [
+            updates(40, -run),
+            vec![Change::Delete(80 + 2 * run), Change::Upsert(row(81))],
+        ]
+        .concat();
+        sort(&instance, &table, &changes);
+        model.apply(&changes);
+        let sorted = model.rows();
+        for turn in 0..4 {
+            let id = 120 + 2 * turn;
+            let open = [
+                // The run has deleted it.
+                Change::Update(80 + 2 * run, Some(turn)),
+                Change::UpsertValue(80 + 2 * run, Some(run)),
+                Change::Upsert(row(43 + 2 * turn)),
+                Change::InsertIfAbsent(row(id)),
+                Change::Delete(id),
+                Change::UpsertValue(id, None),
+            ];
+            let open = [updates(1_000, turn), open.to_vec()].concat();
+            commit(&instance, &[(&table, &open)]).unwrap();
+            model.apply(&open);
+            let snapshot = fresh(&instance, Freshness::ZERO);
+            assert!(scan(&snapshot, &table, 1) == model.rows(), "{run} {turn}");
+            let is_kept = taken(&snapshot) == (groups, 0);
+            assert_eq!(
+                is_kept,
+                turn >= kept_from,
+                "{run} {turn}: {:?}",
+                taken(&snapshot)
+            );
+        }
+        let snapshot = fresh(&instance, Freshness::BestEffort);
+        assert!(scan(&snapshot, &table, 1) == sorted, "{run}");
+        assert_eq!(taken(&snapshot), (groups, 0), "{run}");
+    }
+    pause(&instance, &[]);
+    close_whole(&instance);
+}
+
 /// Two steps of a scan read the same files, on both sides of a row group that nothing lies over.
 #[test]
 fn rows_around_a_row_group_that_is_left_alone_are_told_apart() {
@@ -167,6 +233,12 @@ proptest! {
             for parts in 1..=times {
                 let rows = scan(&fresh(&instance, Freshness::ZERO), &table, parts);
                 prop_assert!(rows == model.rows());
+            }
+            // With what is kept and without it, fresh and not.
+            for freshness in [Freshness::ZERO, Freshness::BestEffort] {
+                let snapshot = fresh(&instance, freshness);
+                let rows = scan(&snapshot, &table, 1);
+                prop_assert!(rows == scan_anew(&snapshot, &table));
             }
         }
         pause(&instance, &[]);

@@ -5,16 +5,22 @@
 //!   files of a tile    base, r1, r2        asked for the second time: its rows are kept
 //!                      base, r1, r2        the kept rows
 //!                      base, r1, r2, r3    the kept rows, and r3 over them: kept in their place
-//!                      base', r3           another base: all of it is reconciled
+//!                      base', r3           another base: all of it is reconciled, and kept
+//!                      base, r1 | memory   what the files come to is kept, and memory over it
 //! ```
 //!
 //! A tile is a stretch of keys around one row group of the authority, which all scans cut it into,
 //! with the columns that are read of it. Rows are kept once the same files are asked for again, or
-//! at once where what was kept of the tile is found: it is asked for again and again then, and
-//! only its files change. A horizon that moves between any two reads of a tile of which nothing
+//! at once where what was kept of the tile has been found: it is asked for again and again then,
+//! and only its files change. A horizon that moves between any two reads of a tile of which nothing
 //! is kept keeps nothing. In the place of others rows are kept only if nobody asked for those since
 //! they were asked for before: a scan of more than fits finds what did fit, and does not push out
 //! ahead of itself what it is about to read. What nobody asks for goes after a while.
+//!
+//! What is in memory changes with each read and is kept by nobody. What lies below it is: the row
+//! that older changes make of none is all that newer ones need to know of them (`change`, in the
+//! model). So reads with memory and those without find what either has kept. Yet each kind keeps
+//! its own, for their horizons differ: one would push out what the other comes back to.
 //!
 //! Keeps memory only. Invariant KEPT-1: kept rows stand for the very files that they were made of,
 //! all of a tile's oldest sources, with all that they have between its keys, and files never
@@ -26,7 +32,7 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lazybase_model::TableId;
+use lazybase_model::{ScuNumber, TableId};
 use parking_lot::Mutex;
 
 use crate::change_batch::ChangeBatch;
@@ -55,6 +61,15 @@ pub(super) struct TileKey {
     pub(super) low: Option<Key>,
     pub(super) high: Option<Key>,
     pub(super) columns: Arc<[usize]>,
+    /// Whether sources in memory lie over its files.
+    pub(super) under_memory: bool,
+}
+
+/// The files that a tile is read from at a horizon, oldest first, up to the first source in memory.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Files<'f> {
+    pub(super) ids: &'f [u128],
+    pub(super) at: ScuNumber,
 }
 
 /// Rows that stand for the first files of a tile.
@@ -63,6 +78,8 @@ pub(super) struct Found {
     /// How many files.
     pub(super) files: usize,
     pub(super) rows: Arc<[ChangeBatch]>,
+    /// Whether they were found before.
+    is_again: bool,
 }
 
 /// See the module's header.
@@ -100,24 +117,43 @@ struct Known {
 #[derive(Debug)]
 struct Kept {
     files: Box<[u128]>,
+    /// The horizon that they were read at.
+    at: ScuNumber,
     rows: Arc<[ChangeBatch]>,
     bytes: u64,
+    /// Whether anybody has come back to it.
+    is_found: bool,
 }
 
 impl Known {
-    /// What is kept, if it stands for the first of these files.
-    fn find(&self, files: &[u128]) -> Option<Found> {
+    /// For how many of these files, from the first on, what is kept stands.
+    fn stands_for(&self, files: &[u128]) -> Option<usize> {
         let kept = self.kept.as_ref()?;
-        files.starts_with(&kept.files).then(|| Found {
-            files: kept.files.len(),
-            rows: Arc::clone(&kept.rows),
-        })
+        let stands = files.starts_with(&kept.files);
+        stands.then_some(kept.files.len())
     }
 
-    /// Somebody asks for it.
+    /// Somebody asks for it, in a turn once.
     fn ask(&mut self, turn: u64, now: Duration) {
-        self.turn_before = mem::replace(&mut self.turn, turn);
+        if self.turn != turn {
+            self.turn_before = mem::replace(&mut self.turn, turn);
+        }
         self.asked_at = now;
+    }
+
+    /// Whether what these files come to had better be kept: they were asked for before, or what is
+    /// kept of older ones was worth it. Where to keep it takes more work, it must have been so
+    /// before.
+    fn is_wanted(&mut self, files: Files<'_>, found: Option<&Found>, is_dear: bool) -> bool {
+        let is_older = |kept: &&Kept| kept.at <= files.at;
+        let was_worth_it = match found {
+            Some(found) => found.is_again || !is_dear,
+            None => {
+                let older = self.kept.as_ref().filter(is_older);
+                older.is_some_and(|kept| kept.is_found)
+            }
+        };
+        self.is_asked_again(files.ids) || was_worth_it
     }
 
     /// Whether these files were asked for before.
@@ -137,6 +173,30 @@ impl Known {
 }
 
 impl Shelf {
+    /// What is kept for most of a tile's first files, by reads of its kind or of the other.
+    fn find(&mut self, tile: &TileKey, files: &[u128]) -> Option<Found> {
+        let other = TileKey {
+            under_memory: !tile.under_memory,
+            ..tile.clone()
+        };
+        let stands_for = |tile: &TileKey| self.tiles.get(tile)?.stands_for(files);
+        let (own, others) = (stands_for(tile), stands_for(&other));
+        let stands_for = own.max(others)?;
+        let tile = match own >= others {
+            true => tile,
+            false => &other,
+        };
+        let known = self.tiles.get_mut(tile)?;
+        let kept = known.kept.as_mut()?;
+        let found = Found {
+            files: stands_for,
+            rows: Arc::clone(&kept.rows),
+            is_again: mem::replace(&mut kept.is_found, true),
+        };
+        known.ask(self.turn, self.now);
+        Some(found)
+    }
+
     /// Makes room for so many bytes more: lets go of what was asked for longest ago, if nobody
     /// asked for it since a turn. Whether there is room then.
     fn make_room(&mut self, bytes: u64, bytes_max: u64, since: u64) -> bool {
@@ -208,37 +268,39 @@ impl KeptRows {
         shelf.bytes
     }
 
-    /// What is kept for the first of a tile's files, which are given oldest first; and whether what
-    /// all of them come to had better be kept. `is_all` says that they are all that there is to
-    /// reconcile.
+    /// What is kept for the first of a tile's files; and whether what all of them come to had
+    /// better be kept. `asks` says that it could be.
     pub(super) fn look(
         &self,
         tile: &TileKey,
-        files: &[u128],
-        is_all: bool,
+        files: Files<'_>,
+        asks: bool,
     ) -> (Option<Found>, bool) {
         let shelf = &mut *self.shelf.lock();
         shelf.turn += 1;
-        if !is_all {
-            let known = shelf.tiles.get_mut(tile);
-            let found = known.and_then(|known| {
-                known.ask(shelf.turn, shelf.now);
-                known.find(files)
-            });
+        let found = shelf.find(tile, files.ids);
+        if !asks {
             return (found, false);
         }
         let known = shelf.tiles.entry(tile.clone()).or_default();
         known.ask(shelf.turn, shelf.now);
-        let found = known.find(files);
-        let is_whole = found.as_ref().is_some_and(|of| of.files == files.len());
-        let keep = !is_whole && (known.is_asked_again(files) || found.is_some());
+        let is_whole = found.as_ref().is_some_and(|of| of.files == files.ids.len());
+        // Below memory files are never older than those of reads without: what these have kept
+        // serves both from now on.
+        let is_superseded = |kept: &mut Kept| is_whole && *kept.files != *files.ids;
+        if tile.under_memory
+            && let Some(kept) = known.kept.take_if(is_superseded)
+        {
+            shelf.bytes -= kept.bytes;
+        }
+        let is_wanted = known.is_wanted(files, found.as_ref(), tile.under_memory);
         shelf.forget();
-        (found, keep)
+        (found, is_wanted && !is_whole)
     }
 
     /// Keeps what all files of a tile come to, in the place of what was kept of it, if there is
-    /// room.
-    pub(super) fn keep(&self, tile: &TileKey, files: &[u128], rows: Vec<ChangeBatch>) {
+    /// room; if there is not, that stays.
+    pub(super) fn keep(&self, tile: &TileKey, files: Files<'_>, rows: Vec<ChangeBatch>) {
         let bytes: u64 = rows.iter().map(|rows| rows.memory_bytes() as u64).sum();
         if bytes > self.bytes_max {
             return;
@@ -249,16 +311,20 @@ impl KeptRows {
         };
         let since = known.turn_before;
         let before = known.kept.take();
-        shelf.bytes -= before.map_or(0, |kept| kept.bytes);
-        if shelf.make_room(bytes, self.bytes_max, since)
-            && let Some(known) = shelf.tiles.get_mut(tile)
-        {
-            known.kept = Some(Kept {
-                files: files.into(),
+        shelf.bytes -= before.as_ref().map_or(0, |kept| kept.bytes);
+        let kept = match shelf.make_room(bytes, self.bytes_max, since) {
+            false => before,
+            true => Some(Kept {
+                files: files.ids.into(),
+                at: files.at,
                 rows: rows.into(),
                 bytes,
-            });
-            shelf.bytes += bytes;
+                is_found: false,
+            }),
+        };
+        if let Some(known) = shelf.tiles.get_mut(tile) {
+            shelf.bytes += kept.as_ref().map_or(0, |kept| kept.bytes);
+            known.kept = kept;
         }
         shelf.lent.set(shelf.bytes);
     }

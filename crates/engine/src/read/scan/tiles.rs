@@ -1,16 +1,20 @@
 //! Steps that reconcile: at once, or where the oldest source is the authority row group by row
 //! group, so that what these come to is kept for the reads that come back to it (`kept_rows`).
+//! Where sources in memory lie over files, that is what the files come to: it is reconciled by
+//! itself first, and memory over it.
 
+use std::iter;
+use std::ops::Range;
 use std::sync::Arc;
 
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
-use lazybase_model::Result;
+use lazybase_model::{Result, ScuNumber};
 
 use super::PartWork;
 use crate::change_batch::ChangeBatch;
 use crate::env::planted::{Planted, is_planted};
 use crate::manifest::{KeyRange, SegmentFormat};
-use crate::read::kept_rows::TileKey;
+use crate::read::kept_rows::{self, TileKey};
 use crate::read::snapshot::Reader;
 use crate::read::source::{Source, Stretch};
 use crate::read::steps::{self, Tile};
@@ -27,10 +31,24 @@ const KEPT_BYTES_MAX: usize = 4 * TILE_BYTES;
 /// The files that a tile is read from, oldest first, up to the first source in memory.
 struct Files {
     ids: Vec<u128>,
+    /// The horizon that they are read at.
+    at: ScuNumber,
     /// For each source, how many files it and those before it have.
     ends: Vec<usize>,
+    /// How many sources have any.
+    sources: usize,
     /// Whether they are all that there is to read.
     is_all: bool,
+}
+
+impl Files {
+    /// What tells them from others.
+    fn known(&self) -> kept_rows::Files<'_> {
+        kept_rows::Files {
+            ids: &self.ids,
+            at: self.at,
+        }
+    }
 }
 
 impl PartWork {
@@ -45,7 +63,8 @@ impl PartWork {
                 rows: self.batch_rows,
                 ..OutputSize::default()
             };
-            return self.merged(self.inputs(stretches, range, 0), range, size);
+            let inputs = self.inputs(stretches, range, 0..self.sources.len());
+            return self.merged(inputs, range, size);
         };
         let tiles = steps::tiles(&self.sources, stretches, range, groups);
         let work = Arc::clone(self);
@@ -79,11 +98,13 @@ impl PartWork {
             low: tile.range.low.clone(),
             high: tile.range.high.clone(),
             columns: Arc::clone(self.reader.columns()),
+            under_memory: !files.is_all,
         };
         let reader = &self.snapshot.inner.reader;
-        // A row group of which a read takes a part is seldom asked for in the same part again.
-        let asks = files.is_all && tile.whole;
-        let (found, keep) = reader.kept_rows.look(&key, &files.ids, asks);
+        // A row group of which a read takes a part is seldom asked for in the same part again. One
+        // that only memory lies over is kept as it was decoded.
+        let asks = tile.whole && (files.is_all || files.sources > 1);
+        let (found, keep) = reader.kept_rows.look(&key, files.known(), asks);
         let (mut inputs, mut newer) = (Vec::new(), 0);
         let of_sources = found.and_then(|found| {
             let last = files.ends.iter().position(|end| *end == found.files)?;
@@ -99,40 +120,52 @@ impl PartWork {
             inputs.push(rows);
             newer = next;
         }
-        inputs.extend(self.inputs(&tile.stretches, &tile.range, newer));
         let size = OutputSize {
             rows: self.batch_rows.max(2 * tile.rows),
             bytes: TILE_BYTES,
         };
+        let all = self.sources.len();
+        let kept = match keep {
+            true => files.ends.len(),
+            false => all,
+        };
+        inputs.extend(self.inputs(&tile.stretches, &tile.range, newer..kept));
         let rows = self.merged(inputs, &tile.range, size)?;
-        Ok(match keep {
-            false => rows,
-            true => {
-                let keeping = Keeping {
-                    rows,
-                    batches: Vec::new(),
-                    bytes: 0,
-                    key,
-                    files: files.ids,
-                    reader: reader.clone(),
-                };
-                stream::try_unfold(keeping, Keeping::next).boxed()
-            }
-        })
+        if !keep {
+            return Ok(rows);
+        }
+        let keeping = Keeping {
+            rows,
+            batches: Vec::new(),
+            bytes: 0,
+            key,
+            files,
+            reader: reader.clone(),
+        };
+        let rows = stream::try_unfold(keeping, Keeping::next).boxed();
+        let over = self.inputs(&tile.stretches, &tile.range, kept..all);
+        if over.is_empty() {
+            return Ok(rows);
+        }
+        self.merged(iter::once(rows).chain(over).collect(), &tile.range, size)
     }
 
     fn files(&self, stretches: &[Stretch]) -> Files {
         let mut files = Files {
             ids: Vec::new(),
+            at: self.snapshot.inner.choice.sorted,
             ends: Vec::new(),
+            sources: 0,
             is_all: true,
         };
         for (at, source) in self.sources.iter().enumerate() {
             let mut of_source = stretches.iter().filter(|stretch| stretch.source == at);
             match source {
                 Source::Run { segments, .. } => {
+                    let before = files.ids.len();
                     let ids = of_source.map(|stretch| segments[stretch.segment].id());
                     files.ids.extend(ids);
+                    files.sources += usize::from(files.ids.len() > before);
                 }
                 Source::Memory { .. } => {
                     if of_source.next().is_some() {
@@ -146,10 +179,15 @@ impl PartWork {
         files
     }
 
-    /// What is read of each source from number `from` on, oldest first.
-    fn inputs(&self, stretches: &[Stretch], range: &KeyRange, from: usize) -> Vec<Changes> {
+    /// What is read of each of some sources, oldest first.
+    fn inputs(
+        &self,
+        stretches: &[Stretch],
+        range: &KeyRange,
+        sources: Range<usize>,
+    ) -> Vec<Changes> {
         let mut inputs = Vec::new();
-        for source in from..self.sources.len() {
+        for source in sources {
             let of_source: Vec<Stretch> = stretches
                 .iter()
                 .filter(|stretch| stretch.source == source)
@@ -186,7 +224,7 @@ struct Keeping {
     batches: Vec<ChangeBatch>,
     bytes: usize,
     key: TileKey,
-    files: Vec<u128>,
+    files: Files,
     reader: Reader,
 }
 
@@ -205,7 +243,7 @@ impl Keeping {
             }
             None if is_little => {
                 let kept = &self.reader.kept_rows;
-                kept.keep(&self.key, &self.files, self.batches);
+                kept.keep(&self.key, self.files.known(), self.batches);
                 Ok(None)
             }
             None => Ok(None),

@@ -183,6 +183,36 @@ proptest! {
     }
 
     #[test]
+    fn what_older_sources_come_to_may_be_reconciled_by_itself(
+        shape in any_shape(),
+        story in any_story(),
+        sizes in (any_size(), any_size()),
+        groups in prop::collection::vec((0usize..8, 1usize..5), 0..6),
+        cuts in prop::collection::vec(0usize..8, 1..4),
+        chosen in any::<u8>(),
+    ) {
+        let columns: Vec<usize> = (0..shape.schema.fields().len())
+            .filter(|at| shape.key.contains(at) || chosen >> at & 1 == 1)
+            .collect();
+        let narrow = shape.project(&columns).unwrap();
+        let project = |run: Vec<ChangeBatch>| -> Vec<ChangeBatch> {
+            run.iter().map(|batch| batch.project(&columns).unwrap()).collect()
+        };
+        let runs = sorted(&shape, &story, sizes.0, &[3]);
+        let runs = joined(&shape, runs, &groups, sizes.0, &[3]);
+        let mut runs: Vec<_> = runs.into_iter().map(project).collect();
+        let at_once = merge(&narrow, &runs, MergeMode::Values, sizes.0);
+        // What was kept is reconciled with what is newer, and kept again.
+        for cut in cuts {
+            let later = runs.split_off(cut.min(runs.len()));
+            let kept = merge(&narrow, &runs, MergeMode::Values, sizes.1);
+            runs = [vec![kept], later].concat();
+        }
+        let read = merge(&narrow, &runs, MergeMode::Values, sizes.0);
+        prop_assert_eq!(cells(&read), cells(&at_once));
+    }
+
+    #[test]
     fn a_projection_shows_the_rows_and_their_own_scus(
         shape in any_shape(),
         story in any_story(),
