@@ -389,7 +389,9 @@ impl Schema for StoredSchema {
         if let Some(view) = self.names.plain_view(name) {
             let planned = self.names.planned.lock().get(&view.id).cloned();
             let columns = self.names.columns_used(name);
-            return Ok(Some(Arc::new(ViewTable::new(&view, planned, columns)?)));
+            let gate = &self.names.gate;
+            let table = ViewTable::new(&view, planned, columns, gate)?;
+            return Ok(Some(Arc::new(table)));
         }
         let visible = &self.names.visible;
         let view = self.names.secondary_view(name);

@@ -27,7 +27,6 @@ use datafusion::sql::resolve::resolve_table_references;
 use datafusion::sql::sqlparser::ast::{Expr, ExprWithAlias, Statement, Visit};
 use futures::future::BoxFuture;
 use lazybase_cluster::Instance;
-use lazybase_model::access::Privilege;
 use lazybase_model::{Error, Result, Table, TableId};
 use lazybase_plan::statement_to_plan;
 use tracing::Instrument;
@@ -280,6 +279,7 @@ impl Context {
     ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
         // EXPLAIN would give an error as its answer: it is looked for beforehand.
         if let LogicalPlan::Explain(explain) = plan {
+            self.check_withheld(state, &explain.plan)?;
             let tried = state.create_physical_plan(&explain.plan).await;
             self.notes.lock().clear();
             return match tried {
@@ -288,6 +288,7 @@ impl Context {
                 Ok(_) => state.create_physical_plan(plan).await,
             };
         }
+        self.check_withheld(state, plan)?;
         match state.create_physical_plan(plan).await {
             Err(error) if is_mixed_up(&error) => self.alone(state, plan).await,
             planned => planned,
@@ -440,8 +441,8 @@ impl Read {
     }
 }
 
-/// What a statement reads of what is stored. Of each table that it names some column may be read,
-/// but for that of the table which the statement changes, and each plain view.
+/// What a statement reads of what is stored. Of each table and plain view that it names some column
+/// may be read, but for that of the table which the statement changes.
 ///
 /// # Errors
 /// `Invalid` (42501) for one that the session may not read;
@@ -499,7 +500,7 @@ pub(crate) fn stored_tables(
         }
     }
     for view in &views {
-        gate.table(Privilege::Select, view)?;
+        gate.name(view)?;
         tables.extend(visible.tables_below(view));
     }
     let views = visible.with_read_before(&views);

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Rows of tables are read for a view by the rights of its owner, and shown by the labels that the
-//! session may read. All of it is of the statement's one snapshot, for the tables are those of its
+//! session may read; columns of a view that may not be read are withheld where it is named
+//! (`withheld`). All of it is of the statement's one snapshot, for the tables are those of its
 //! names. Reads definitions; writes nothing. Invariant EXP-1: the columns of a view have the names,
 //! types and order that it was made with, or the statement fails.
 
@@ -30,11 +31,11 @@ use datafusion::sql::parser::Statement as PlannerStatement;
 use datafusion::sql::resolve::resolve_table_references;
 use datafusion::sql::sqlparser::ast::Statement;
 use futures::future::{self, BoxFuture};
-use lazybase_model::access::Privilege;
 use lazybase_model::{Column, Error, Result, Table, TableId};
 use lazybase_plan::statement_to_plan;
 use parking_lot::Mutex;
 
+use crate::access::Gate;
 use crate::catalog::{Catalogs, Names};
 use crate::context::Context;
 use crate::error::{from_planning, into_datafusion};
@@ -47,6 +48,8 @@ use crate::read;
 use crate::types;
 use crate::visible;
 use crate::walk::plans::{apply, apply_expressions, apply_with_subqueries};
+
+mod withheld;
 
 /// The plans of the plain views of one statement, by the views' ids.
 pub(crate) type PlannedViews = Arc<Mutex<BTreeMap<TableId, LogicalPlan>>>;
@@ -73,8 +76,7 @@ impl Context {
             }
             let named = named_in(statement, names)?;
             for view in &named {
-                let may = names.gate.table(Privilege::Select, view);
-                may.map_err(into_datafusion)?;
+                names.gate.name(view).map_err(into_datafusion)?;
             }
             for view in names.visible.with_read_before(&named) {
                 let is_known = names.planned.lock().contains_key(&view.id);
@@ -147,8 +149,7 @@ async fn plan_of_view(
     for used in visible::uses(view) {
         let read = names.visible.relation_of(used.table);
         if let Some(read) = read.filter(|read| read.query.is_some()) {
-            let may = gate.table(Privilege::Select, &read);
-            may.map_err(into_datafusion)?;
+            gate.name(&read).map_err(into_datafusion)?;
             // Only in a circle it is not planned yet.
             if !names.planned.lock().contains_key(&read.id) {
                 return Err(into_datafusion(reads_itself(view)));
@@ -262,11 +263,13 @@ pub(crate) struct ViewTable {
 }
 
 impl ViewTable {
-    /// A view with so many of its columns, all where that is not said.
+    /// A view with so many of its columns, all where that is not said; what a gate does not let
+    /// pass of them is withheld.
     pub(crate) fn new(
-        view: &Table,
+        view: &Arc<Table>,
         plan: Option<LogicalPlan>,
         columns: Option<usize>,
+        gate: &Gate,
     ) -> DataFusionResult<ViewTable> {
         let all = view.columns.len();
         let columns = columns.unwrap_or(all).min(all);
@@ -274,6 +277,8 @@ impl ViewTable {
             Some(plan) if columns < all => Some(first_of(plan, columns)?),
             plan => plan,
         };
+        let plan = plan.map(|plan| withheld::withhold(plan, view, gate));
+        let plan = plan.transpose()?;
         let schema = match &plan {
             Some(plan) => Arc::clone(plan.schema().inner()),
             None => {

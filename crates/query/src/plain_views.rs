@@ -19,7 +19,6 @@ use datafusion::sql::parser::Statement as PlannerStatement;
 use datafusion::sql::resolve::resolve_table_references;
 use datafusion::sql::sqlparser::ast;
 use lazybase_engine::read::HiddenColumn;
-use lazybase_model::access::Privilege;
 use lazybase_model::limits::COLUMNS_MAX;
 use lazybase_model::table::{HIDDEN_KEY_COLUMN, cell_label_name};
 use lazybase_model::{
@@ -275,10 +274,7 @@ fn resolve(
             let known = known.iter().map(|table| table.name.as_str());
             return Err(unknown_table(name, known));
         };
-        match table.query {
-            Some(_) => gate.table(Privilege::Select, &table)?,
-            None => gate.name(&table)?,
-        }
+        gate.name(&table)?;
         let columns = table.columns.iter();
         let columns = columns.filter(|column| column.name != HIDDEN_KEY_COLUMN);
         used.push(UsedTable {

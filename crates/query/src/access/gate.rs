@@ -187,6 +187,17 @@ impl Gate {
         }
     }
 
+    /// Whether a column of a view may be read.
+    pub(crate) fn reads_column(&self, view: &Table, column: ColumnId) -> bool {
+        let column = Object::Column(view.id, column);
+        self.access.may(&self.rights, Privilege::Select, column)
+    }
+
+    /// The refusal of a statement that reads columns of a view which may not be read.
+    pub(crate) fn withheld(&self, view: &Table, columns: &[ColumnId]) -> Error {
+        self.denied(Privilege::Select, view, columns)
+    }
+
     /// Whether a statement may name a table or view to read from it.
     pub(crate) fn name(&self, named: &Table) -> Result<()> {
         let select = Privilege::Select;

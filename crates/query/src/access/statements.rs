@@ -742,12 +742,6 @@ fn of_table(table: &Table, listed: &Listed) -> Result<Given> {
         false => whole(Object::Table(table.id), &Privilege::OF_TABLES, &all),
     };
     for (privilege, columns) in listed {
-        if table.query.is_some() && !columns.is_empty() {
-            return Err(
-                unsupported("privileges on columns of a view are not supported")
-                    .with_hint("GRANT SELECT ON the view; a view of fewer columns shows fewer"),
-            );
-        }
         for column in columns {
             let at = crate::dml::insert::column(table, column)?;
             let on = Object::Column(table.id, table.columns[at].id);
