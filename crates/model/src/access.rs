@@ -72,6 +72,14 @@ impl Privilege {
     pub const OF_COLUMNS: [Privilege; 3] =
         [Privilege::Insert, Privilege::Select, Privilege::Update];
 
+    /// To take numbers of a sequence. It is kept as what lets rows be made, and has a name of its
+    /// own on sequences.
+    pub const USAGE: Privilege = Privilege::Insert;
+
+    /// Those that can be granted on a sequence, in the order in which they are told.
+    pub const OF_SEQUENCES: [Privilege; 3] =
+        [Privilege::Select, Privilege::Update, Privilege::USAGE];
+
     /// Those that can be granted on the database.
     pub const OF_DATABASE: [Privilege; 2] = [Privilege::Create, Privilege::Connect];
 
@@ -99,6 +107,28 @@ impl Privilege {
             Privilege::Connect => 'c',
             Privilege::Create => 'C',
         }
+    }
+
+    /// Its name in SQL where it is of a sequence.
+    pub fn name_on_sequence(self) -> &'static str {
+        match self {
+            Privilege::USAGE => "USAGE",
+            other => other.name(),
+        }
+    }
+
+    /// Its letter in PostgreSQL's lists of privileges where it is of a sequence.
+    pub fn letter_on_sequence(self) -> char {
+        match self {
+            Privilege::USAGE => 'U',
+            other => other.letter(),
+        }
+    }
+
+    /// The privilege of a name that sequences have, in capitals or not.
+    pub fn named_on_sequence(name: &str) -> Option<Privilege> {
+        let mut all = Privilege::OF_SEQUENCES.into_iter();
+        all.find(|known| known.name_on_sequence().eq_ignore_ascii_case(name))
     }
 
     /// The privilege of a name, in capitals or not.
@@ -213,7 +243,7 @@ impl Role {
     }
 }
 
-/// Whose a table or view is, and what others may do with it.
+/// Whose a table, view or sequence is, and what others may do with it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObjectAccess {
     /// Its owner; `None` is whoever owns the database's folder.
@@ -236,7 +266,7 @@ pub struct ObjectAccess {
 pub enum Object {
     /// The database.
     Database,
-    /// A table, or a secondary view by the id of its rows' definition.
+    /// A table, a secondary view by the id of its rows' definition, or a sequence.
     Table(TableId),
     /// A column of one.
     Column(TableId, ColumnId),
@@ -255,7 +285,7 @@ pub struct Access {
     pub settings: BTreeMap<String, String>,
     /// What was granted on the database.
     pub database: Grants,
-    /// Tables and views that have an owner or grants.
+    /// Tables, views and sequences that have an owner or grants.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub objects: BTreeMap<TableId, ObjectAccess>,
     /// What is granted on each table or view that a role makes from now on.

@@ -120,6 +120,12 @@ impl Sequence {
         }
     }
 
+    /// What has the owner that it has: the table that it is of, or itself.
+    pub fn owned_with(&self) -> TableId {
+        let of_column = self.owner.map(|owner| owner.table);
+        of_column.unwrap_or(self.id.as_object())
+    }
+
     /// The least and the greatest number of a type of integers; those of BIGINT for any other.
     pub fn bounds_of(data_type: &DataType) -> (i64, i64) {
         match data_type {

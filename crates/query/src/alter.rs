@@ -128,8 +128,8 @@ fn changes(
     let owned = table.owned_id();
     let visible = session.visible();
     let map = owned.and_then(|(_, map)| visible.by_id(map));
-    let (gate, of_temporary) = (session.gate_now(), visible.is_temporary(table.id));
-    let resolve = |default| resolved(&visible, &gate, of_temporary, default);
+    let of_temporary = visible.is_temporary(table.id);
+    let resolve = |default| resolved(&visible, of_temporary, default);
     for step in steps {
         let change = match step {
             AlterStep::Add {

@@ -369,7 +369,7 @@ impl StoredSchema {
         let Some(seen) = seen else {
             return Ok(None);
         };
-        let may = self.names.gate.take_numbers(&seen.sequence);
+        let may = self.names.gate.read_sequence(&seen.sequence);
         may.map_err(into_datafusion)?;
         let counter = self.names.numbers.counter(&seen);
         let row = vec![

@@ -8,6 +8,8 @@
 //!   table_privileges       what the session's roles, or everybody, have or have granted
 //!   role_table_grants      the same without what everybody has
 //!   column_privileges      the same by column: what is granted on a table is on each of them
+//!   usage_privileges       the same of sequences, as far as it is USAGE
+//!   role_usage_grants      that without what everybody has
 //!   enabled_roles          the roles whose rights the session has
 //!   applicable_roles, administrable_role_authorizations    what these are members of
 //! ```
@@ -28,7 +30,7 @@ use datafusion::catalog::{MemTable, MemoryCatalogProviderList, SchemaProvider, T
 use datafusion::error::Result as DataFusionResult;
 use futures::FutureExt;
 use lazybase_model::access::{Privilege, RoleId};
-use lazybase_model::{Error, Result, Table, TableId};
+use lazybase_model::{Error, Result, Table};
 
 use crate::access::{Gate, name_of};
 use crate::error::{from_datafusion, into_datafusion};
@@ -37,6 +39,7 @@ use crate::pg_catalog::{self, Row};
 use crate::visible::Visible;
 
 mod described;
+mod usage;
 
 /// The tables of privileges.
 const PRIVILEGES: [&str; 3] = ["column_privileges", "role_table_grants", "table_privileges"];
@@ -137,9 +140,13 @@ impl InformationSchema {
             return Ok(rows);
         }
         if name == "sequences" {
-            let (access, rights) = (self.gate.access(), self.gate.rights());
-            let sees = |of: TableId| access.may_anything(rights, of);
-            return Ok(pg_catalog::sequences::of_standard(&self.visible, sees));
+            return Ok(pg_catalog::sequences::of_standard(
+                &self.visible,
+                &self.gate,
+            ));
+        }
+        if name == "usage_privileges" || name == "role_usage_grants" {
+            return Ok(usage::rows(name, &self.visible, &self.gate));
         }
         if name == "views" || name == "view_table_usage" {
             let views = self.visible.plain_views().into_iter();

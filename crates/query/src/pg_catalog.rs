@@ -219,7 +219,7 @@ pub(crate) fn rows(name: &str, seen: &Seen) -> Result<Option<RecordBatch>> {
         return batch(columns, numbered(name, columns, rows)).map(Some);
     }
     if let Some(columns) = found(&sequences::COLUMNS) {
-        let rows = sequences::rows(name, visible, access, seen.numbers.as_ref());
+        let rows = sequences::rows(name, visible, &seen.gate, seen.numbers.as_ref());
         return batch(columns, rows).map(Some);
     }
     if let Some(columns) = found(&counted::COLUMNS) {

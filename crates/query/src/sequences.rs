@@ -21,6 +21,7 @@ use lazybase_model::sequence::Counter;
 use lazybase_model::{Error, Result, SequenceId};
 use parking_lot::Mutex;
 
+use crate::access::Gate;
 use crate::pg_catalog;
 use crate::session::{Session, Shared};
 use crate::visible::{SeenSequence, Visible};
@@ -59,6 +60,8 @@ pub(crate) struct Numbers {
     /// The sequences as of now, also where the statement reads an earlier moment.
     visible: Visible,
     last: Arc<LastNumbers>,
+    /// What the session may do; `None` is whoever owns the folder.
+    gate: Option<Gate>,
     /// Whether the session, or its transaction, changes nothing.
     read_only: bool,
 }
@@ -78,6 +81,7 @@ impl Numbers {
             instance: instance.clone(),
             visible: Visible::stored(instance.manifest()),
             last: Arc::default(),
+            gate: None,
             read_only: false,
         }
     }
@@ -133,6 +137,29 @@ impl Numbers {
         Ok(taken)
     }
 
+    /// The same for a default that names a sequence: whoever gives it no value needs the right to
+    /// take numbers, as one who calls nextval.
+    ///
+    /// # Errors
+    /// `Invalid` (42501) where no numbers of it may be taken; as [`Numbers::next`].
+    pub(crate) async fn next_by_default(
+        &self,
+        sequence: SequenceId,
+        count: usize,
+    ) -> Result<Vec<i64>> {
+        let asked = self.gate.as_ref().filter(|gate| !gate.rights().superuser);
+        if let Some(gate) = asked {
+            let seen = self.visible.sequence(sequence).ok_or_else(|| {
+                Error::not_found(format!(
+                    "sequence {sequence} is gone: another session dropped it"
+                ))
+                .with_sqlstate("42P01")
+            })?;
+            gate.take_numbers(&seen.sequence)?;
+        }
+        self.next(sequence, count).await
+    }
+
     /// The number that the session took last of a sequence.
     ///
     /// # Errors
@@ -143,13 +170,14 @@ impl Numbers {
         number.ok_or_else(|| own::not_called(&seen.sequence.name))
     }
 
-    /// The number that the session took last of all.
+    /// The number that the session took last of all, and of which sequence.
     ///
     /// # Errors
     /// `Invalid` (55000) where it took none.
-    fn newest(&self) -> Result<i64> {
+    fn newest(&self) -> Result<(SequenceId, i64)> {
         let last = self.last.0.lock();
-        let newest = last.newest.and_then(|newest| last.of.get(&newest).copied());
+        let newest = last.newest;
+        let newest = newest.and_then(|newest| Some((newest, *last.of.get(&newest)?)));
         newest.ok_or_else(|| {
             Error::invalid("lastval is not yet defined in this session")
                 .with_hint("nextval, or an INSERT that takes numbers, comes first")
@@ -192,11 +220,14 @@ impl Session {
 impl Shared {
     /// What takes numbers for a statement of the session.
     pub(crate) fn numbers(&self) -> Numbers {
+        let gate = self.gate_now();
+        let read_only = self.state.lock().is_read_only();
         Numbers {
             instance: self.instance().clone(),
             visible: self.visible(),
             last: Arc::clone(&self.last_numbers),
-            read_only: self.state.lock().is_read_only(),
+            gate: Some(gate),
+            read_only,
         }
     }
 }

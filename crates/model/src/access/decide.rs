@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 
 use super::{Access, Grants, Object, Privilege, RoleId};
 use crate::label::Authorizations;
+use crate::sequence::Sequence;
 use crate::{ColumnId, TableId};
 
 /// Whose grants count for somebody.
@@ -176,6 +177,25 @@ impl Access {
         let options = || self.objects.get(&table).map(|object| &object.options);
         self.owns(rights, table)
             || options().is_some_and(|options| granted(rights, privilege, options))
+    }
+
+    /// Whether a sequence is somebody's own: one of a column is whose the table is.
+    pub fn owns_sequence(&self, rights: &Rights, sequence: &Sequence) -> bool {
+        self.owns(rights, sequence.owned_with())
+    }
+
+    /// Whether somebody may do this with a sequence.
+    pub fn may_use(&self, rights: &Rights, privilege: Privilege, sequence: &Sequence) -> bool {
+        let object = self.objects.get(&sequence.id.as_object());
+        self.owns_sequence(rights, sequence)
+            || object.is_some_and(|object| granted(rights, privilege, &object.grants))
+    }
+
+    /// Whether somebody may pass a privilege on a sequence on to others.
+    pub fn may_pass_use(&self, rights: &Rights, privilege: Privilege, sequence: &Sequence) -> bool {
+        let object = self.objects.get(&sequence.id.as_object());
+        self.owns_sequence(rights, sequence)
+            || object.is_some_and(|object| granted(rights, privilege, &object.options))
     }
 
     /// Whether somebody may open a named producer, which fences those who have it. One that

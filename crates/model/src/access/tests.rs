@@ -1,7 +1,8 @@
 //! Who may do what, as texts: changes line by line, then what is asked and answered.
 
 use super::{Access, AccessChange, Object, Privilege, Role, RoleAttribute, RoleId};
-use crate::{ColumnId, TableId};
+use crate::sequence::SequenceOwner;
+use crate::{ColumnId, Sequence, SequenceId, TableId};
 
 const ANNA: RoleId = RoleId(1);
 const STAFF: RoleId = RoleId(2);
@@ -188,4 +189,58 @@ fn a_verifier_is_never_shown() {
     let mut role = Role::new(ANNA, "anna");
     role.password = Some(super::Verifier::new("SCRAM-SHA-256$4096:c2FsdA==$a:b"));
     assert!(!format!("{role:?}").contains("SCRAM"));
+}
+
+#[test]
+fn a_sequence_is_used_by_whom_it_was_granted_and_owned_with_its_table() {
+    let mut access = access();
+    let mut sequence = Sequence::new(SequenceId(9), "s");
+    let on = Object::Table(sequence.id.as_object());
+    let own = |table, owner| AccessChange::Own { table, owner };
+    grant(&mut access, on, ANNA, &[Privilege::USAGE]);
+    let uses = |access: &Access, role, privilege, sequence: &Sequence| {
+        access.may_use(&access.rights_of(Some(role)), privilege, sequence)
+    };
+    assert!(uses(&access, ANNA, Privilege::USAGE, &sequence));
+    assert!(!uses(&access, ANNA, Privilege::Update, &sequence));
+    assert!(!uses(&access, STAFF, Privilege::USAGE, &sequence));
+    assert!(uses(&access, ROOT, Privilege::Update, &sequence));
+    let staff = Some(STAFF);
+    access.change(&own(sequence.id.as_object(), staff)).unwrap();
+    assert!(uses(&access, STAFF, Privilege::Update, &sequence));
+    // Of a column it is whose the table is, whoever made it; what was granted stays.
+    sequence.owner = Some(SequenceOwner {
+        table: T,
+        column: A,
+    });
+    assert!(!uses(&access, STAFF, Privilege::Update, &sequence));
+    assert!(uses(&access, ANNA, Privilege::USAGE, &sequence));
+    access.change(&own(T, staff)).unwrap();
+    assert!(uses(&access, STAFF, Privilege::Update, &sequence));
+    let passes = |access: &Access, role| {
+        access.may_pass_use(&access.rights_of(Some(role)), Privilege::USAGE, &sequence)
+    };
+    assert!(passes(&access, STAFF) && !passes(&access, ANNA));
+    let option = AccessChange::Option {
+        table: sequence.id.as_object(),
+        role: ANNA,
+        privileges: [Privilege::USAGE].into(),
+        gives: true,
+    };
+    access.change(&option).unwrap();
+    assert!(passes(&access, ANNA) && is_sound(&access));
+}
+
+#[test]
+fn what_sequences_allow_has_names_of_its_own() {
+    for privilege in Privilege::OF_SEQUENCES {
+        let name = privilege.name_on_sequence();
+        assert_eq!(Privilege::named_on_sequence(name), Some(privilege));
+    }
+    assert_eq!(
+        Privilege::named_on_sequence("usage"),
+        Some(Privilege::USAGE)
+    );
+    assert_eq!(Privilege::named_on_sequence("INSERT"), None);
+    assert_eq!(Privilege::named("USAGE"), None);
 }

@@ -11,9 +11,11 @@ use std::sync::Arc;
 
 use lazybase_model::access::{Access, Object, Privilege, Rights, RoleId};
 use lazybase_model::label::Authorizations;
-use lazybase_model::{Column, ColumnId, Error, LabelRole, Result, Sequence, Table, TableId};
+use lazybase_model::{Column, ColumnId, Error, LabelRole, Result, Table, TableId};
 
 use crate::labels::Sight;
+
+mod of_sequences;
 
 /// What one session may do at one moment. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -242,34 +244,6 @@ impl Gate {
         }
     }
 
-    /// Whether a sequence is the session's own: one of a column is whose the table is.
-    pub(crate) fn own_sequence(&self, sequence: &Sequence) -> Result<()> {
-        match self.owns(object_of(sequence)) {
-            true => Ok(()),
-            false => Err(denied(format!("you must own sequence {:?}", sequence.name))
-                .with_hint("the owner of its table, its own, or a superuser may do this")),
-        }
-    }
-
-    /// Whether numbers of a sequence may be taken: of a column's by whoever may insert rows into
-    /// its table, or a part of them.
-    pub(crate) fn take_numbers(&self, sequence: &Sequence) -> Result<()> {
-        let object = object_of(sequence);
-        let may_insert = sequence.owner.is_some()
-            && self
-                .access
-                .may_some(&self.rights, Privilege::Insert, object);
-        match may_insert || self.owns(object) {
-            true => Ok(()),
-            false => Err(denied(format!(
-                "permission denied for sequence {:?}",
-                sequence.name
-            ))
-            .with_detail("INSERT on the table that it is of is needed, or to own it")
-            .with_hint("ALTER SEQUENCE ... OWNED BY has it follow a table's column")),
-        }
-    }
-
     pub(crate) fn owns(&self, table: TableId) -> bool {
         self.access.owns(&self.rights, table)
     }
@@ -309,13 +283,16 @@ impl Gate {
         }
     }
 
+    /// Whether the session's role is gone.
+    fn is_of_nobody(&self) -> bool {
+        let is_there = |role: &RoleId| self.access.roles.contains_key(role);
+        self.role.as_ref().is_some_and(|role| !is_there(role))
+    }
+
     fn denied(&self, privilege: Privilege, table: &Table, columns: &[ColumnId]) -> Error {
         let error = denied(format!("permission denied for {}", of(table)));
-        let is_there = |role: &RoleId| self.access.roles.contains_key(role);
-        if self.role.as_ref().is_some_and(|role| !is_there(role)) {
-            return error
-                .with_detail("the session's role was dropped")
-                .with_hint("connect again, as another role");
+        if self.is_of_nobody() {
+            return of_dropped_role(error);
         }
         let name = privilege.name();
         let missing = table.columns[..table.visible_columns()]
@@ -335,17 +312,17 @@ impl Gate {
     }
 }
 
-/// Whose rights count for a sequence: those of the table that it is of, or its own.
-fn object_of(sequence: &Sequence) -> TableId {
-    let owner = sequence.owner.map(|owner| owner.table);
-    owner.unwrap_or(sequence.id.as_object())
-}
-
 fn of(table: &Table) -> String {
     match table.view_of.is_some() || table.query.is_some() {
         false => format!("table {:?}", table.name),
         true => format!("view {:?}", table.name),
     }
+}
+
+fn of_dropped_role(error: Error) -> Error {
+    error
+        .with_detail("the session's role was dropped")
+        .with_hint("connect again, as another role")
 }
 
 /// Something is forbidden.

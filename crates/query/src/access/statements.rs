@@ -32,6 +32,8 @@ use crate::temporary::own_name;
 use crate::views::no_view;
 use crate::visible::{TableChange, Visible};
 
+mod targets;
+
 /// How often a statement is made anew because other sessions change roles meanwhile.
 const ATTEMPTS: usize = 16;
 
@@ -493,22 +495,10 @@ impl Asked {
                 self.gate.superuser("grant on the database")?;
                 whole(Object::Database, &Privilege::OF_DATABASE, privileges)
             }
-            Targets::Tables(names) => {
-                let mut objects = Vec::new();
-                for name in names {
-                    let table = self.table(name)?;
-                    objects.extend(self.granted_on(&table, privileges, gives)?);
-                }
-                objects
-            }
-            Targets::AllTables => {
-                let tables = self.visible.relations();
-                let mut objects = Vec::new();
-                for table in tables {
-                    objects.extend(self.granted_on(&table, privileges, gives)?);
-                }
-                objects
-            }
+            Targets::Tables(names) => self.on_tables(names, privileges, gives)?,
+            Targets::AllTables => self.on_all_tables(privileges, gives)?,
+            Targets::Sequences(names) => self.on_sequences(names, privileges, gives)?,
+            Targets::AllSequences => self.on_all_sequences(privileges, gives)?,
         })
     }
 
@@ -567,8 +557,10 @@ impl Asked {
                 }
                 if option != GrantOption::Plain {
                     let Object::Table(table) = on else {
-                        return Err(unsupported("grant options are of whole tables and views")
-                            .with_hint("GRANT ... ON the table WITH GRANT OPTION"));
+                        return Err(unsupported(
+                            "grant options are of whole tables, views and sequences",
+                        )
+                        .with_hint("GRANT ... ON the table WITH GRANT OPTION"));
                     };
                     self.push(AccessChange::Option {
                         table,
@@ -580,25 +572,6 @@ impl Asked {
             }
         }
         Ok(())
-    }
-
-    /// What a statement grants on a table, or takes, if the session may: an owner all of it, others
-    /// what they have with a grant option, and only to pass it on.
-    fn granted_on(&self, table: &Table, privileges: &Listed, passes: bool) -> Result<Given> {
-        let given = of_table(table, privileges)?;
-        let rights = self.gate.rights();
-        let may = |privilege: &Privilege| {
-            self.gate.owns(table.id)
-                || (passes && self.access.may_pass(rights, *privilege, table.id))
-        };
-        match given.iter().flat_map(|(_, all)| all).all(may) {
-            true => Ok(given),
-            false => Err(
-                denied(format!("permission denied for {:?}", table.name)).with_detail(
-                    "its owner and superusers grant, and who has all of it WITH GRANT OPTION",
-                ),
-            ),
-        }
     }
 
     /// What is granted on tables that are made from now on.
@@ -731,28 +704,6 @@ fn whole(on: Object, all: &[Privilege], listed: &Listed) -> Given {
         }
     }
     vec![(on, privileges)]
-}
-
-/// What is listed, on a table and on columns of it.
-fn of_table(table: &Table, listed: &Listed) -> Result<Given> {
-    let on_all = |listed: &&(Option<Privilege>, Vec<String>)| listed.1.is_empty();
-    let all: Listed = listed.iter().filter(on_all).cloned().collect();
-    let mut given = match all.is_empty() {
-        true => Vec::new(),
-        false => whole(Object::Table(table.id), &Privilege::OF_TABLES, &all),
-    };
-    for (privilege, columns) in listed {
-        for column in columns {
-            let at = crate::dml::insert::column(table, column)?;
-            let on = Object::Column(table.id, table.columns[at].id);
-            let privileges = match privilege {
-                Some(privilege) => [*privilege].into(),
-                None => Privilege::OF_COLUMNS.into(),
-            };
-            given.push((on, privileges));
-        }
-    }
-    Ok(given)
 }
 
 /// The name of a new role.

@@ -38,7 +38,10 @@ pub(crate) fn parse_expression(text: &str) -> Result<Expr> {
 enum Made {
     Null,
     By(Box<Expr>),
+    /// A number of a sequence, for whoever may take them.
     Next(SequenceId),
+    /// A number of an identity column, for whoever may insert.
+    Identity(SequenceId),
 }
 
 /// The defaults of a table's columns, by position.
@@ -57,7 +60,10 @@ impl Defaults {
             ColumnDefault::Expression(text) => {
                 parse_expression(text).map(|expression| Made::By(Box::new(expression)))
             }
-            ColumnDefault::Next(sequence) => Ok(Made::Next(*sequence)),
+            ColumnDefault::Next(sequence) => Ok(match column.identity {
+                None => Made::Next(*sequence),
+                Some(_) => Made::Identity(*sequence),
+            }),
         });
         Ok(Defaults {
             columns: columns.collect::<Result<_>>()?,
@@ -69,17 +75,16 @@ impl Defaults {
     /// [`Defaults::values`] can't wait for them.
     ///
     /// # Errors
-    /// As [`Numbers::next`].
+    /// As [`Numbers::next_by_default`].
     pub(crate) async fn take(&self, numbers: &Numbers, wanted: Vec<(usize, usize)>) -> Result<()> {
-        for (column, rows) in wanted {
-            let Made::Next(sequence) = &self.columns[column] else {
-                continue;
+        for (column, rows) in wanted.into_iter().filter(|(_, rows)| *rows > 0) {
+            let taken = match &self.columns[column] {
+                Made::Next(sequence) => numbers.next_by_default(*sequence, rows).await?,
+                Made::Identity(sequence) => numbers.next(*sequence, rows).await?,
+                Made::Null | Made::By(_) => continue,
             };
-            if rows > 0 {
-                let taken = numbers.next(*sequence, rows).await?;
-                let mut stock = self.numbers.lock();
-                stock.entry(column).or_default().extend(taken);
-            }
+            let mut stock = self.numbers.lock();
+            stock.entry(column).or_default().extend(taken);
         }
         Ok(())
     }
@@ -96,7 +101,7 @@ impl Defaults {
         let place = place(table, column, first_row);
         match &self.columns[column] {
             Made::Null => Ok(new_null_array(place.data_type(), rows)),
-            Made::Next(_) => to_column(&self.taken(column, rows)?, &place),
+            Made::Next(_) | Made::Identity(_) => to_column(&self.taken(column, rows)?, &place),
             Made::By(expr) => match Literal::of(expr) {
                 Some(literal) => repeated(&to_array(&[literal], &place)?, rows),
                 None => to_column(&constants.context().constant(expr, rows)?, &place),
@@ -131,7 +136,7 @@ impl Defaults {
         ) {
             (Some(expr), _) => constants.generates(expr),
             (None, Made::By(expr)) => constants.generates(expr),
-            (None, Made::Next(_)) => true,
+            (None, Made::Next(_) | Made::Identity(_)) => true,
             (None, Made::Null) => false,
         }
     }

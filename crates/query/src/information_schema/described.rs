@@ -14,8 +14,12 @@ use crate::visible::{self, Visible};
 /// What is told of memberships of roles.
 const MEMBERSHIPS: &str = "grantee t, role_name t, is_grantable t";
 
+/// What is told of who may use something that is no table.
+const USAGE: &str = "grantor t, grantee t, object_catalog t, object_schema t, object_name t, \
+                     object_type t, privilege_type t, is_grantable t";
+
 /// The tables that are made here, with their columns as `pg_catalog::batch` reads them.
-pub(super) const COLUMNS: [(&str, &str); 19] = [
+pub(super) const COLUMNS: [(&str, &str); 21] = [
     (
         "columns",
         "table_catalog t, table_schema t, table_name t, column_name t, ordinal_position i, \
@@ -68,6 +72,8 @@ pub(super) const COLUMNS: [(&str, &str); 19] = [
     ("enabled_roles", "role_name t"),
     ("applicable_roles", MEMBERSHIPS),
     ("administrable_role_authorizations", MEMBERSHIPS),
+    ("usage_privileges", USAGE),
+    ("role_usage_grants", USAGE),
     // What LazyBase does not have: these have no rows.
     (
         "domains",

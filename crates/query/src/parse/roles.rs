@@ -67,6 +67,8 @@ pub(crate) enum Targets {
     Database,
     /// USAGE of the one schema: everybody has it.
     Usage,
+    Sequences(Vec<String>),
+    AllSequences,
     /// All of a kind that has no privileges of its own.
     Without(&'static str),
 }

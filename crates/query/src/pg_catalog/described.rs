@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lazybase_model::access::Access;
-use lazybase_model::{ColumnDefault, Error, Result, Table, ViewId};
+use lazybase_model::{ColumnDefault, Error, Result, Sequence, Table, ViewId};
 
 use super::fixed::{ACCESS_METHOD, KEY_METHOD, PUBLIC};
 use super::privileges::{acl, column_acl, role_oid};
@@ -313,6 +313,14 @@ impl Numbered {
     pub(super) fn table(&self, text: &str) -> Option<Arc<Table>> {
         match self.thing(self.oid(text)?) {
             Some(Thing::Table(table) | Thing::View(table)) => Some(table),
+            _ => None,
+        }
+    }
+
+    /// The sequence that a name or a number means.
+    pub(super) fn sequence(&self, text: &str) -> Option<Sequence> {
+        match self.thing(self.oid(text)?) {
+            Some(Thing::Sequence(seen)) => Some(seen.sequence),
             _ => None,
         }
     }

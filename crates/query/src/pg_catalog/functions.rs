@@ -328,7 +328,6 @@ fn always() -> Vec<ScalarUDF> {
         "pg_operator_is_visible",
         "pg_statistics_obj_is_visible",
         "has_function_privilege",
-        "has_sequence_privilege",
     ] {
         all.push(function(name, DataType::Boolean, |_| {
             Some("true".to_owned())

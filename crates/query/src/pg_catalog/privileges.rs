@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion::logical_expr::ScalarUDF;
-use lazybase_model::access::{Access, Grants, Object, Privilege, Rights, Role, RoleId};
-use lazybase_model::{ColumnId, Result, Table};
+use lazybase_model::access::{Access, Grants, Object, Privilege, Privileges, Rights, Role, RoleId};
+use lazybase_model::{ColumnId, Result, Sequence, Table};
 
 use super::by_name;
 use super::described::Numbered;
@@ -276,6 +276,46 @@ pub(super) fn column_acl(access: &Access, table: &Table, column: ColumnId) -> Op
     Some(Cell::Texts(granted(access, (grants, None), &owner)))
 }
 
+/// The privileges on a sequence; nothing where nobody was granted any.
+pub(super) fn sequence_acl(access: &Access, sequence: &Sequence) -> Option<Cell> {
+    let object = access.objects.get(&sequence.id.as_object())?;
+    if object.grants.is_empty() {
+        return None;
+    }
+    let owner = identifier(&name_of(access, access.owner_of(sequence.owned_with())));
+    let all = Privileges::from(Privilege::OF_SEQUENCES);
+    let of_owner = format!("{owner}={}/{owner}", letters_on_sequence(&all, None));
+    let granted = object.grants.iter().map(|(role, privileges)| {
+        let name = grantee(access, *role);
+        let letters = letters_on_sequence(privileges, object.options.get(role));
+        format!("{name}={letters}/{owner}")
+    });
+    let list = std::iter::once(of_owner).chain(granted);
+    Some(Cell::Texts(list.collect()))
+}
+
+/// The letters of privileges on a sequence, a star behind those that may be passed on.
+fn letters_on_sequence(privileges: &Privileges, passed: Option<&Privileges>) -> String {
+    let known = Privilege::OF_SEQUENCES.into_iter();
+    let letters = known.filter(|known| privileges.contains(known)).map(|one| {
+        let star = passed.is_some_and(|passed| passed.contains(&one));
+        format!(
+            "{}{}",
+            one.letter_on_sequence(),
+            if star { "*" } else { "" }
+        )
+    });
+    letters.collect()
+}
+
+/// The name of whoever was granted something; none is everybody.
+fn grantee(access: &Access, role: RoleId) -> String {
+    match role {
+        RoleId::PUBLIC => String::new(),
+        role => identifier(&name_of(access, Some(role))),
+    }
+}
+
 /// What was granted, and what of it may be passed on.
 type Passed<'g> = (&'g Grants, Option<&'g Grants>);
 
@@ -288,11 +328,8 @@ fn listed(access: &Access, owner: Option<RoleId>, grants: Passed<'_>, all: &[Pri
 }
 
 fn granted(access: &Access, (grants, options): Passed<'_>, owner: &str) -> Vec<String> {
-    let one = |(role, privileges): (&RoleId, &lazybase_model::access::Privileges)| {
-        let name = match *role {
-            RoleId::PUBLIC => String::new(),
-            role => identifier(&name_of(access, Some(role))),
-        };
+    let one = |(role, privileges): (&RoleId, &Privileges)| {
+        let name = grantee(access, *role);
         let passed = options.and_then(|options| options.get(role));
         let letter = |privilege: &Privilege| {
             let star = passed.is_some_and(|passed| passed.contains(privilege));
@@ -317,6 +354,7 @@ fn default_acl(kind: &str, owner: &str) -> Option<String> {
     };
     Some(match kind {
         "r" => format!("{owner}={}/{owner}", of_tables().collect::<String>()),
+        "s" => format!("{owner}=rwU/{owner}"),
         "n" => format!("{owner}=UC/{owner}"),
         "d" => format!("=Tc/{owner},{owner}=CTc/{owner}"),
         "f" => format!("=X/{owner},{owner}=X/{owner}"),
@@ -374,11 +412,29 @@ impl Known {
         if let Some(told) = self.system(&rights, given[0], given[1]) {
             return Some(told);
         }
+        if let Some(sequence) = self.numbered.sequence(given[0]) {
+            return Some(self.may_use(&rights, &sequence, given[1]));
+        }
         let table = self.numbered.table(given[0])?;
         any(given[1], |privilege, grants| match grants {
             true => self.access.may_pass(&rights, privilege, table.id),
             false => self.access.may(&rights, privilege, Object::Table(table.id)),
         })
+    }
+
+    fn sequence(&self, a: &Arguments<'_>) -> Option<String> {
+        let (rights, given) = self.asked(a, 2)?;
+        let sequence = self.numbered.sequence(given[0])?;
+        Some(self.may_use(&rights, &sequence, given[1]))
+    }
+
+    /// Whether somebody has one of the privileges of a text on a sequence.
+    fn may_use(&self, rights: &Rights, sequence: &Sequence, privileges: &str) -> String {
+        let may = |privilege, grants| match grants {
+            true => self.access.may_pass_use(rights, privilege, sequence),
+            false => self.access.may_use(rights, privilege, sequence),
+        };
+        any_of(privileges, Privilege::named_on_sequence, may).to_string()
     }
 
     fn any_column(&self, a: &Arguments<'_>) -> Option<String> {
@@ -455,6 +511,15 @@ impl Known {
 
 /// Whether one of the privileges of a text is there, or may be passed on.
 fn any(names: &str, may: impl Fn(Privilege, bool) -> bool) -> Option<String> {
+    Some(any_of(names, Privilege::named, may).to_string())
+}
+
+/// The same where names may mean other privileges.
+fn any_of(
+    names: &str,
+    named: fn(&str) -> Option<Privilege>,
+    may: impl Fn(Privilege, bool) -> bool,
+) -> bool {
     let mut found = false;
     for name in names.split(',') {
         let upper = name.trim().to_ascii_uppercase();
@@ -463,9 +528,9 @@ fn any(names: &str, may: impl Fn(Privilege, bool) -> bool) -> Option<String> {
             None => (upper.as_str(), false),
         };
         // Nobody has what is not known here, such as TRIGGER or TEMPORARY.
-        found |= Privilege::named(name).is_some_and(|privilege| may(privilege, grants));
+        found |= named(name).is_some_and(|privilege| may(privilege, grants));
     }
-    Some(found.to_string())
+    found
 }
 
 /// The functions about roles and privileges, as the session sees them.
@@ -489,10 +554,11 @@ pub(super) fn functions(names: &Names, numbered: &Arc<Numbered>) -> Vec<ScalarUD
         }));
     }
     type Ask = fn(&Known, &Arguments<'_>) -> Option<String>;
-    let asks: [(&str, Ask); 6] = [
+    let asks: [(&str, Ask); 7] = [
         ("has_table_privilege", Known::table),
         ("has_any_column_privilege", Known::any_column),
         ("has_column_privilege", Known::column),
+        ("has_sequence_privilege", Known::sequence),
         ("has_database_privilege", Known::database),
         ("has_schema_privilege", Known::schema),
         ("pg_has_role", Known::has_role),

@@ -3,14 +3,14 @@
 
 use arrow::datatypes::DataType;
 use lazybase_model::access::Access;
-use lazybase_model::{Column, ColumnDefault, IdentityKind, SequenceId, Table, TableId};
+use lazybase_model::{Column, ColumnDefault, IdentityKind, SequenceId, Table};
 
 use super::described::{PG_CLASS, of_default, oid_of};
 use super::fixed::PUBLIC;
-use super::privileges::role_oid;
+use super::privileges::{role_oid, sequence_acl};
 use super::types::{format_type, of_column};
 use super::{Cell, Row, system};
-use crate::access::name_of;
+use crate::access::{Gate, name_of};
 use crate::definition::identifier;
 use crate::parse::{CATALOG, SCHEMA};
 use crate::sequences::Numbers;
@@ -34,12 +34,6 @@ pub(super) const COLUMNS: [(&str, &str); 2] = [
 /// The number of a sequence: those of tables and sequences follow from ids that they share.
 pub(crate) fn oid_of_sequence(id: SequenceId) -> i64 {
     super::described::TABLES + i64::from(id.0)
-}
-
-/// Whose rights count for a sequence, and who owns it.
-fn object_of(seen: &SeenSequence) -> TableId {
-    let owner = seen.sequence.owner.map(|owner| owner.table);
-    owner.unwrap_or(seen.sequence.id.as_object())
 }
 
 /// The number of the type of its numbers.
@@ -83,8 +77,9 @@ pub(super) fn classes(visible: &Visible, access: &Access) -> Vec<Row> {
     let class = |seen: SeenSequence| -> Row {
         let oid = oid_of_sequence(seen.sequence.id);
         let persistence = if seen.is_temporary { "t" } else { "p" };
-        let owner = access.owner_of(object_of(&seen));
-        vec![
+        let owner = access.owner_of(seen.sequence.owned_with());
+        let acl = sequence_acl(access, &seen.sequence);
+        let mut row: Row = vec![
             ("oid", oid.into()),
             ("relname", seen.sequence.name.into()),
             ("relnamespace", PUBLIC.into()),
@@ -97,21 +92,23 @@ pub(super) fn classes(visible: &Visible, access: &Access) -> Vec<Row> {
             ("relnatts", 3.into()),
             ("relispopulated", true.into()),
             ("relreplident", "n".into()),
-        ]
+        ];
+        row.extend(acl.map(|acl| ("relacl", acl)));
+        row
     };
     visible.sequences().into_iter().map(class).collect()
 }
 
-/// The rows of one of these tables.
+/// The rows of one of these tables. How far a sequence has come is told to whoever may ask it.
 pub(super) fn rows(
     name: &str,
     visible: &Visible,
-    access: &Access,
+    gate: &Gate,
     numbers: Option<&Numbers>,
 ) -> Vec<Row> {
     let row = |seen: SeenSequence| match name {
         "pg_sequence" => of_pg_sequence(&seen),
-        _ => of_pg_sequences(&seen, access, numbers),
+        _ => of_pg_sequences(&seen, gate, numbers),
     };
     visible.sequences().into_iter().map(row).collect()
 }
@@ -130,9 +127,9 @@ fn of_pg_sequence(seen: &SeenSequence) -> Row {
     ]
 }
 
-fn of_pg_sequences(seen: &SeenSequence, access: &Access, numbers: Option<&Numbers>) -> Row {
-    let sequence = &seen.sequence;
-    let owner = access.owner_of(object_of(seen));
+fn of_pg_sequences(seen: &SeenSequence, gate: &Gate, numbers: Option<&Numbers>) -> Row {
+    let (sequence, access) = (&seen.sequence, gate.access());
+    let owner = access.owner_of(sequence.owned_with());
     let mut row: Row = vec![
         ("schemaname", SCHEMA.into()),
         ("sequencename", sequence.name.clone().into()),
@@ -146,16 +143,16 @@ fn of_pg_sequences(seen: &SeenSequence, access: &Access, numbers: Option<&Number
         ("cache_size", 1.into()),
     ];
     let counter = numbers.map_or(seen.counter, |numbers| numbers.counter(seen));
-    if counter.called {
+    if counter.called && gate.tell_number(sequence).is_ok() {
         row.push(("last_value", counter.last.into()));
     }
     row
 }
 
 /// The rows of `information_schema.sequences`: those of identity columns are not among them.
-pub(crate) fn of_standard(visible: &Visible, sees: impl Fn(TableId) -> bool) -> Vec<Row> {
+pub(crate) fn of_standard(visible: &Visible, gate: &Gate) -> Vec<Row> {
     let row = |seen: SeenSequence| -> Option<Row> {
-        let is_shown = sees(object_of(&seen)) && !is_of_identity(visible, &seen);
+        let is_shown = gate.sees_sequence(&seen.sequence) && !is_of_identity(visible, &seen);
         let sequence = seen.sequence.clone();
         let bits: i64 = match sequence.data_type {
             DataType::Int16 => 16,

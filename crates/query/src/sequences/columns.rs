@@ -12,7 +12,6 @@ use lazybase_model::{ColumnDefault, Error, IdentityKind, Result, SequenceId, Tab
 
 use super::called::{name_of, next_of, takes_numbers};
 use super::own::OwnSequence;
-use crate::access::Gate;
 use crate::dml::defaults::{is_default, parse_expression};
 use crate::parse::{Bound, CreateTable, OwnedBy, SequenceOptions, unsupported};
 use crate::session::Shared;
@@ -31,10 +30,10 @@ pub(crate) type Planned = (String, Sequence);
 /// `Invalid`: 22023 for a column of no integer and for options that give no numbers, 0A000 where
 /// nobody could number the rows; `Conflict` (42P07) for a name that is taken.
 pub(crate) fn plan(session: &Shared, create: &mut CreateTable) -> Result<Vec<Planned>> {
-    let (visible, gate) = (session.visible(), session.gate_now());
+    let visible = session.visible();
     for column in &mut create.columns {
         let default = std::mem::take(&mut column.default);
-        column.default = resolved(&visible, &gate, create.temporary, default)?;
+        column.default = resolved(&visible, create.temporary, default)?;
     }
     let mut planned: Vec<Planned> = Vec::with_capacity(create.numbered.len());
     for numbered in std::mem::take(&mut create.numbered) {
@@ -105,14 +104,13 @@ pub(crate) fn changes(planned: Vec<Planned>, table: &Table) -> Result<Vec<TableC
     planned.into_iter().map(change).collect()
 }
 
-/// A default that a column is to have: a call of nextval is the sequence that it names.
+/// A default that a column is to have: a call of nextval is the sequence that it names. Whether its
+/// numbers may be taken is asked of whoever takes one.
 ///
 /// # Errors
-/// As [`Visible::require_sequence`]; `Invalid`: 42501 where no numbers of it may be taken, 0A000
-/// for a call inside of something else.
+/// As [`Visible::require_sequence`]; `Invalid` (0A000) for a call inside of something else.
 pub(crate) fn resolved(
     visible: &Visible,
-    gate: &Gate,
     of_temporary: bool,
     default: ColumnDefault,
 ) -> Result<ColumnDefault> {
@@ -129,7 +127,6 @@ pub(crate) fn resolved(
         };
     };
     let seen = visible.require_sequence(&name_of(&name)?)?;
-    gate.take_numbers(&seen.sequence)?;
     match seen.is_temporary && !of_temporary {
         true => Err(
             unsupported("the sequence of a temporary table ends with its session")

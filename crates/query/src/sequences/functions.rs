@@ -7,6 +7,8 @@
 //! | `lastval()`              | the one that it took last of all                       |
 //! | `setval(s, n [, given])` | n: the sequence goes on behind it, or with it          |
 //!
+//! Each asks what the session may do with the sequence (`crate::access::gate`).
+//!
 //! Those that take or set numbers may have to wait for an edit of the manifest, and do so without
 //! keeping a thread, where the planner lets them: in the list of a SELECT and in WHERE. It takes
 //! two calls that are written alike for one: so each call of nextval is told apart by a number of
@@ -103,19 +105,20 @@ pub(crate) fn over(numbers: &Numbers, gate: &Gate) -> Vec<ScalarUDF> {
             return Ok(None);
         };
         let seen = of_one.named(name)?;
-        gate_of_one.take_numbers(&seen.sequence)?;
+        gate_of_one.tell_number(&seen.sequence)?;
         of_one.current(&seen).map(|number| Some(number.to_string()))
     });
-    let of_all = numbers.clone();
-    let last = failing(
-        LASTVAL,
-        DataType::Int64,
-        Volatility::Volatile,
-        move |a| match a.is_empty() {
-            true => of_all.newest().map(|number| Some(number.to_string())),
-            false => Err(no_such(LASTVAL, "nothing")),
-        },
-    );
+    let (of_all, gate_of_all) = (numbers.clone(), gate.clone());
+    let last = failing(LASTVAL, DataType::Int64, Volatility::Volatile, move |a| {
+        if !a.is_empty() {
+            return Err(no_such(LASTVAL, "nothing"));
+        }
+        let (sequence, number) = of_all.newest()?;
+        if let Some(seen) = of_all.visible.sequence(sequence) {
+            gate_of_all.tell_number(&seen.sequence)?;
+        }
+        Ok(Some(number.to_string()))
+    });
     vec![waits(Does::Take), waits(Does::Set), current, last]
 }
 
@@ -266,7 +269,7 @@ impl Waits {
                 None => None,
                 Some((name, number, called)) => {
                     let seen = self.numbers.named(name)?;
-                    self.gate.own_sequence(&seen.sequence)?;
+                    self.gate.set_number(&seen.sequence)?;
                     self.numbers.set(&seen, number, called).await?;
                     Some(number)
                 }

@@ -64,33 +64,46 @@ struct Row {
     object: String,
     column: Option<String>,
     role: String,
-    privilege: Privilege,
+    privilege: &'static str,
     /// Whether the role may grant it to others.
     passes: bool,
 }
 
-/// What was granted on the database, and on the tables and views that the session may see.
+/// What a privilege is called.
+type NameOf = fn(Privilege) -> &'static str;
+
+/// The rows that tell what was granted on something, and what of it may be passed on.
+fn granted(
+    access: &Access,
+    (object, column): (&str, Option<&str>),
+    (grants, options): (&Grants, &Grants),
+    name: NameOf,
+) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (role, privileges) in grants {
+        let passed = options.get(role);
+        let role = match *role {
+            RoleId::PUBLIC => "public".to_owned(),
+            role => name_of(access, Some(role)),
+        };
+        rows.extend(privileges.iter().map(|privilege| Row {
+            object: object.to_owned(),
+            column: column.map(str::to_owned),
+            role: role.clone(),
+            privilege: name(*privilege),
+            passes: passed.is_some_and(|passed| passed.contains(privilege)),
+        }));
+    }
+    rows
+}
+
+/// What was granted on the database, and on the tables, views and sequences that the session may
+/// see.
 pub(super) fn grants(manifest: &Manifest, gate: &Gate) -> Columns {
     let access = gate.access();
-    let mut rows = Vec::new();
     let none = Grants::new();
-    let mut add = |object: &str, column: Option<&str>, grants: &Grants, options: &Grants| {
-        for (role, privileges) in grants {
-            let passed = options.get(role);
-            let role = match *role {
-                RoleId::PUBLIC => "public".to_owned(),
-                role => name_of(access, Some(role)),
-            };
-            rows.extend(privileges.iter().map(|privilege| Row {
-                object: object.to_owned(),
-                column: column.map(str::to_owned),
-                role: role.clone(),
-                privilege: *privilege,
-                passes: passed.is_some_and(|passed| passed.contains(privilege)),
-            }));
-        }
-    };
-    add("lazybase", None, &access.database, &none);
+    let of_database = (&access.database, &none);
+    let mut rows = granted(access, ("lazybase", None), of_database, Privilege::name);
     let states = manifest.tables.values().chain(manifest.views.values());
     let tables = states.map(|state| &state.table);
     let tables = tables.chain(manifest.plain_views.values());
@@ -98,16 +111,26 @@ pub(super) fn grants(manifest: &Manifest, gate: &Gate) -> Columns {
         let Some(object) = access.objects.get(&table.id) else {
             continue;
         };
-        add(&table.name, None, &object.grants, &object.options);
+        let of_all = (&object.grants, &object.options);
+        let whole = (table.name.as_str(), None);
+        rows.extend(granted(access, whole, of_all, Privilege::name));
         for (id, grants) in &object.columns {
             let mut columns = table.columns.iter();
             let column = columns.find(|column| column.id == *id);
-            add(
-                &table.name,
+            let named = (
+                table.name.as_str(),
                 column.map(|column| column.name.as_str()),
-                grants,
-                &none,
             );
+            rows.extend(granted(access, named, (grants, &none), Privilege::name));
+        }
+    }
+    let sequences = manifest.sequences.values().map(|state| &state.sequence);
+    for sequence in sequences.filter(|sequence| gate.sees_sequence(sequence)) {
+        if let Some(object) = access.objects.get(&sequence.id.as_object()) {
+            let of_all = (&object.grants, &object.options);
+            let name = Privilege::name_on_sequence;
+            let whole = (sequence.name.as_str(), None);
+            rows.extend(granted(access, whole, of_all, name));
         }
     }
     vec![
@@ -122,7 +145,7 @@ pub(super) fn grants(manifest: &Manifest, gate: &Gate) -> Columns {
         ("role", texts(rows.iter().map(|row| Some(row.role.clone())))),
         (
             "privilege",
-            texts(rows.iter().map(|row| Some(row.privilege.name()))),
+            texts(rows.iter().map(|row| Some(row.privilege))),
         ),
         ("grant_option", {
             let passes = rows.iter().map(|row| Some(row.passes));

@@ -77,9 +77,12 @@ impl TableChanges {
             let owner = own.sequence.owner;
             owner.is_some_and(|owner| owner.table == table)
         };
-        let mut ended = Vec::new();
+        let (mut ended, mut forgotten) = (Vec::new(), Vec::new());
         self.0.retain(|change| match change {
-            TableChange::CreateSequence(own) => !is_of(own),
+            TableChange::CreateSequence(own) if is_of(own) => {
+                forgotten.push(own.sequence.id.as_object());
+                false
+            }
             TableChange::AlterSequence(own) if is_of(own) => {
                 ended.push(TableChange::DropSequence(Arc::new(own.sequence.clone())));
                 false
@@ -87,6 +90,9 @@ impl TableChanges {
             _ => true,
         });
         self.0.extend(ended);
+        for sequence in forgotten {
+            self.forget_access(sequence);
+        }
     }
 
     fn created_sequences(&self) -> impl Iterator<Item = &Arc<OwnSequence>> {

@@ -197,47 +197,72 @@ async fn a_producers_batch_counts_once_whatever_numbers_it_has() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn numbers_are_taken_by_whoever_may_insert() {
-    let database = opened().await;
+async fn numbers_are_taken_by_whoever_was_granted_usage() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = open_in(folder.path()).await;
     let session = database.session();
     for sql in [
+        TABLE,
+        "CREATE TABLE i (id INT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, v TEXT)",
         "CREATE ROLE writer",
-        "CREATE ROLE reader",
-        "GRANT INSERT, SELECT ON t TO writer",
-        "GRANT SELECT ON t TO reader",
-        "CREATE SEQUENCE alone",
-        "SET ROLE writer",
-        "INSERT INTO t (v) VALUES ('written')",
-        "SELECT nextval('t_id_seq')",
-        "SELECT currval('t_id_seq')",
+        "CREATE ROLE user_of_it",
+        "GRANT INSERT, SELECT, UPDATE ON t, i TO writer, user_of_it",
+        "GRANT USAGE ON SEQUENCE t_id_seq TO user_of_it",
     ] {
         let done = session.execute(sql).await;
         done.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
     }
-    for sql in [
-        "SELECT setval('t_id_seq', 1)",
-        "SELECT nextval('alone')",
-        "ALTER SEQUENCE t_id_seq RESTART",
-        "DROP SEQUENCE alone",
-        "CREATE SEQUENCE more",
-    ] {
-        assert_eq!(state_of(&session, sql).await, "42501", "{sql}");
+    drop(session);
+    database.close().await.unwrap();
+    drop(database);
+    let database = open_in(folder.path()).await;
+    let given: &[u8] = b"20,given\n";
+    let copied: &[u8] = b"copied\n";
+    for (role, may) in [("writer", false), ("user_of_it", true)] {
+        let session = database.session();
+        session.execute(&format!("SET ROLE {role}")).await.unwrap();
+        let tried = |done: lazybase_model::Result<()>, what: &str| match done {
+            Ok(()) => assert!(may, "{what} by {role}"),
+            Err(error) => assert_eq!((may, error.sqlstate()), (false, "42501"), "{what}"),
+        };
+        let insert = "INSERT INTO t (v) VALUES ('x')";
+        tried(session.execute(insert).await.map(drop), "INSERT");
+        let select = "INSERT INTO t (v) SELECT v FROM i";
+        session
+            .execute("INSERT INTO i (v) VALUES ('numbered for whoever may insert')")
+            .await
+            .unwrap();
+        tried(session.execute(select).await.map(drop), "INSERT ... SELECT");
+        let copy = "COPY t (v) FROM STDIN WITH (FORMAT csv)";
+        tried(session.copy_from(copy, copied).await.map(drop), "COPY");
+        let mut appender = session.appender(None);
+        let appended = texts(&["appended"]);
+        let appended = appender.append("t", &appended, Op::Upsert);
+        tried(appended.await.map(drop), "an appender");
+        drop(appender);
+        let batches = futures::stream::iter([Ok(texts(&["streamed"]))]).boxed();
+        let into = Ingest::append("t");
+        let ingested = session.ingest(&into, texts(&[]).schema(), batches);
+        tried(ingested.await.map(drop), "an ingest");
+        let prepared = session.prepare("INSERT INTO t (v) VALUES ($1)").await;
+        let prepared = prepared.unwrap();
+        tried(
+            prepared.execute(&["p".into()]).await.map(drop),
+            "a prepared INSERT",
+        );
+        let batches = futures::stream::iter([Ok(texts(&["rows"]))]).boxed();
+        let many = prepared.execute_rows(texts(&[]).schema(), batches);
+        tried(many.await.map(drop), "rows of parameters");
+        // Whoever gives a number takes none.
+        session
+            .copy_from("COPY t FROM STDIN WITH (FORMAT csv)", given)
+            .await
+            .unwrap();
+        session
+            .execute("INSERT INTO t VALUES (30, 'given')")
+            .await
+            .unwrap();
     }
-    session.execute("SET ROLE reader").await.unwrap();
-    for sql in [
-        "SELECT nextval('t_id_seq')",
-        "SELECT last_value FROM t_id_seq",
-    ] {
-        assert_eq!(state_of(&session, sql).await, "42501", "{sql}");
-    }
-    session.execute("RESET ROLE").await.unwrap();
-    session
-        .execute("GRANT CREATE ON DATABASE lazybase TO writer; SET ROLE writer")
-        .await
-        .unwrap();
-    session.execute("CREATE SEQUENCE more").await.unwrap();
-    assert_eq!(rows(&session, "SELECT nextval('more')").await, [["1"]]);
-    session.execute("DROP SEQUENCE more").await.unwrap();
     database.close().await.unwrap();
 }
 

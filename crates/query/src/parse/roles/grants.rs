@@ -118,17 +118,14 @@ impl Cursor<'_> {
             });
         }
         if self.take(&["ALL", "TABLES", "IN", "SCHEMA"]) {
-            let name = self.name()?;
-            if name != SCHEMA {
-                return Err(
-                    unsupported(format!("tables of {name:?} have no privileges"))
-                        .with_hint("tables live in the schema public"),
-                );
-            }
+            self.schema_of("tables")?;
             return Ok((Targets::AllTables, privileges));
         }
+        if self.take(&["ALL", "SEQUENCES", "IN", "SCHEMA"]) {
+            self.schema_of("sequences")?;
+            return Ok((Targets::AllSequences, privileges));
+        }
         for (word, kind) in [
-            ("SEQUENCES", "sequences"),
             ("FUNCTIONS", "functions"),
             ("PROCEDURES", "procedures"),
             ("ROUTINES", "routines"),
@@ -138,21 +135,33 @@ impl Cursor<'_> {
                 return Ok((Targets::Without(kind), Named::new()));
             }
         }
-        let others = [
-            "ALL", "SEQUENCE", "FUNCTION", "LANGUAGE", "TYPE", "DOMAIN", "FOREIGN",
-        ];
+        let others = ["ALL", "FUNCTION", "LANGUAGE", "TYPE", "DOMAIN", "FOREIGN"];
         let word = self.word().unwrap_or_default();
         let next = self.tokens.get(self.at + 1).map(|token| &token.token);
-        if others.contains(&word.as_str()) && matches!(next, Some(Token::Word(_))) {
-            let hint = match word.as_str() {
-                "SEQUENCE" => "whoever may INSERT into its table may take its numbers",
-                _ => "they are of the database, of tables, views and columns",
-            };
+        let names_kind = matches!(next, Some(Token::Word(_)));
+        if word == "SEQUENCE" && names_kind {
+            self.at += 1;
+            return Ok((Targets::Sequences(self.list(Self::table)?), privileges));
+        }
+        if others.contains(&word.as_str()) && names_kind {
             let what = format!("privileges on {word} ... are not supported");
+            let hint = "they are of the database, of tables, views, columns and sequences";
             return Err(unsupported(what).with_hint(hint));
         }
         self.take(&["TABLE"]);
         Ok((Targets::Tables(self.list(Self::table)?), privileges))
+    }
+
+    /// The schema behind `IN SCHEMA`, in which everything lives.
+    fn schema_of(&mut self, what: &str) -> Result<()> {
+        let name = self.name()?;
+        match name == SCHEMA {
+            true => Ok(()),
+            false => Err(
+                unsupported(format!("{what} of {name:?} have no privileges"))
+                    .with_hint(format!("{what} live in the schema public")),
+            ),
+        }
     }
 
     /// What may stand behind the roles: whether they may pass on what they are granted, and whether
@@ -264,37 +273,39 @@ fn no_default_option() -> Error {
 }
 
 /// The privileges of these words, for what they are given on.
-fn privileges_of(on: &Targets, words: Vec<(String, Vec<String>)>) -> Result<Listed> {
-    let known: &[Privilege] = match on {
-        Targets::Database => &Privilege::OF_DATABASE,
-        _ => &Privilege::OF_TABLES,
+fn privileges_of(on: &Targets, words: Named) -> Result<Listed> {
+    let listed = |(word, columns): (String, Vec<String>)| {
+        let privilege = match word.as_str() {
+            "ALL" => None,
+            word => Some(privilege_of(on, word)?),
+        };
+        let of_columns =
+            privilege.is_none_or(|privilege| Privilege::OF_COLUMNS.contains(&privilege));
+        let has_columns = matches!(on, Targets::Tables(_) | Targets::AllTables);
+        match columns.is_empty() || (of_columns && has_columns) {
+            true => Ok((privilege, columns)),
+            false => Err(Error::invalid(format!("{word} is of no columns")).with_sqlstate("0LP01")),
+        }
     };
-    words
-        .into_iter()
-        .map(|(word, columns)| {
-            let privilege = match word.as_str() {
-                "ALL" => None,
-                word => Some(
-                    Privilege::named(word)
-                        .filter(|found| known.contains(found))
-                        .ok_or_else(|| {
-                            unsupported(format!("there is no privilege {word} there")).with_hint(
-                                match on {
-                                    Targets::Database => "CREATE and CONNECT are of the database",
-                                    _ => "SELECT, INSERT, UPDATE, DELETE, TRUNCATE and ALL are",
-                                },
-                            )
-                        })?,
-                ),
-            };
-            let of_columns =
-                privilege.is_none_or(|privilege| Privilege::OF_COLUMNS.contains(&privilege));
-            match columns.is_empty() || (of_columns && *on != Targets::Database) {
-                true => Ok((privilege, columns)),
-                false => {
-                    Err(Error::invalid(format!("{word} is of no columns")).with_sqlstate("0LP01"))
-                }
-            }
-        })
-        .collect()
+    words.into_iter().map(listed).collect()
+}
+
+/// The privilege of a word, for what it is given on.
+fn privilege_of(on: &Targets, word: &str) -> Result<Privilege> {
+    let one_of = |known: &[Privilege]| Privilege::named(word).filter(|found| known.contains(found));
+    let (found, hint) = match on {
+        Targets::Database => (
+            one_of(&Privilege::OF_DATABASE),
+            "CREATE and CONNECT are of the database",
+        ),
+        Targets::Sequences(_) | Targets::AllSequences => (
+            Privilege::named_on_sequence(word),
+            "USAGE, SELECT, UPDATE and ALL are",
+        ),
+        _ => (
+            one_of(&Privilege::OF_TABLES),
+            "SELECT, INSERT, UPDATE, DELETE, TRUNCATE and ALL are",
+        ),
+    };
+    found.ok_or_else(|| unsupported(format!("there is no privilege {word} there")).with_hint(hint))
 }

@@ -83,7 +83,15 @@ fn privileges_are_of_tables_columns_and_the_database() {
         ("GRANT ALL ON SCHEMA public TO anna", Targets::Database),
         (
             "GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA public TO anna",
-            Targets::Without("sequences"),
+            Targets::AllSequences,
+        ),
+        (
+            "GRANT USAGE, UPDATE ON SEQUENCE public.s, u TO anna WITH GRANT OPTION",
+            Targets::Sequences(vec!["s".to_owned(), "u".to_owned()]),
+        ),
+        (
+            "GRANT SELECT ON sequence, t TO anna",
+            Targets::Tables(vec!["sequence".to_owned(), "t".to_owned()]),
         ),
         (
             "REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA public FROM PUBLIC",
@@ -97,6 +105,13 @@ fn privileges_are_of_tables_columns_and_the_database() {
     }
     refused("GRANT CONNECT ON t TO anna", "0A000");
     refused("GRANT SELECT ON DATABASE lazybase TO anna", "0A000");
+    refused("GRANT INSERT ON SEQUENCE s TO anna", "0A000");
+    refused("GRANT USAGE ON t TO anna", "0A000");
+    refused("GRANT SELECT (a) ON SEQUENCE s TO anna", "0LP01");
+    refused(
+        "GRANT USAGE ON ALL SEQUENCES IN SCHEMA other TO anna",
+        "0A000",
+    );
     refused("GRANT DELETE (a) ON t TO anna", "0LP01");
     refused("GRANT SELECT ON DATABASE other TO anna", "3D000");
     refused("GRANT EXECUTE ON FUNCTION f TO anna", "0A000");

@@ -1,5 +1,6 @@
 //! Sequences, edit by edit.
 
+use lazybase_model::access::{AccessChange, Object, Privilege, Role, RoleId};
 use lazybase_model::sequence::SequenceOwner;
 use lazybase_model::{ColumnDefault, ErrorKind, ScuNumber};
 
@@ -99,6 +100,25 @@ fn a_sequence_goes_with_its_table_or_its_column() {
     assert_eq!(sequence, sequence_again);
     story.apply(transaction(vec![Ddl::Drop { table: table.id }]));
     assert!(story.manifest.sequences.is_empty());
+}
+
+#[test]
+fn what_was_granted_on_a_sequence_goes_with_it() {
+    let (mut story, sequence) = numbered();
+    let object = sequence.id.as_object();
+    let role = Role::new(RoleId(1), "anna");
+    let made = AccessChange::CreateRole { role };
+    let granted = AccessChange::Grant {
+        on: Object::Table(object),
+        to: RoleId(1),
+        privileges: [Privilege::USAGE].into(),
+    };
+    let access = [made, granted].map(|change| Ddl::Access { change });
+    story.apply(transaction(access.into()));
+    assert!(story.manifest.access.objects.contains_key(&object));
+    let table = sequence.owner.unwrap().table;
+    story.apply(transaction(vec![Ddl::Drop { table }]));
+    assert!(!story.manifest.access.objects.contains_key(&object));
 }
 
 #[test]
