@@ -20,7 +20,7 @@ use arrow::compute::take;
 use lazybase_model::change::StoredKind;
 use lazybase_model::{Error, Result};
 
-use crate::key::KeyCodec;
+use crate::key::{KeyCodec, Keys};
 use crate::manifest::KeyRange;
 use crate::stages::merge::MergeMode;
 
@@ -279,22 +279,33 @@ impl ChangeBatch {
         Ok(self.slice(start, end.max(start) - start))
     }
 
+    /// The keys of some rows.
+    ///
+    /// # Errors
+    /// `Internal` when the columns are not of the codec's types.
+    pub(crate) fn keys_at(&self, codec: &KeyCodec, rows: &UInt32Array) -> Result<Keys> {
+        let columns = codec.indices().iter().map(|index| {
+            let taken = take(self.data.column(*index), rows, None);
+            taken.map_err(|error| Error::internal(error.to_string()))
+        });
+        codec.encode_columns(&columns.collect::<Result<Vec<_>>>()?)
+    }
+
     /// The first row whose key is not less than `bound`: few keys are encoded to find it.
     fn first_from(&self, codec: &KeyCodec, bound: &[u8]) -> Result<usize> {
         let (mut low, mut high) = (0, self.rows());
         loop {
             let step = (high - low).div_ceil(KEYS_TOGETHER).max(1);
             let at: Vec<u32> = (low as u32..high as u32).step_by(step).collect();
-            let places = (step > 1).then(|| UInt32Array::from(at.clone()));
-            let columns = codec.indices().iter().map(|index| {
-                let column = self.data.column(*index);
-                match &places {
-                    None => Ok(column.slice(low, high - low)),
-                    Some(places) => take(column, places, None)
-                        .map_err(|error| Error::internal(error.to_string())),
+            let keys = match step {
+                1 => {
+                    let columns = codec.indices().iter();
+                    let columns = columns.map(|index| self.data.column(*index));
+                    let columns = columns.map(|column| column.slice(low, high - low));
+                    codec.encode_columns(&columns.collect::<Vec<_>>())?
                 }
-            });
-            let keys = codec.encode_columns(&columns.collect::<Result<Vec<_>>>()?)?;
+                _ => self.keys_at(codec, &UInt32Array::from(at.clone()))?,
+            };
             let before = keys.iter().take_while(|key| key.as_ref() < bound).count();
             low = before
                 .checked_sub(1)

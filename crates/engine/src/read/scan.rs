@@ -24,7 +24,7 @@ use super::own::{OwnChanges, changes_of};
 use super::point::stage_of;
 use super::snapshot::Snapshot;
 use super::source::{Chunk, PieceReader, Source, Stretch, intersection};
-use super::steps::{self, ReadStep, Shares};
+use super::steps::{self, Cut, ReadStep, Shares, Weights};
 use super::views::ViewRead;
 use crate::change_batch::{ChangeBatch, Projection, Scus};
 use crate::env::planted::{Planted, is_planted};
@@ -56,8 +56,8 @@ pub struct ScanRequest {
     pub buffered: Vec<OwnChanges>,
     /// Output batches aim at this many rows.
     pub batch_rows: usize,
-    /// The scan is cut into about this many parts, each of about as many stored bytes, where it is
-    /// large enough.
+    /// The scan is cut into about this many parts, each of about as many values, where it is large
+    /// enough.
     pub parts: usize,
 }
 
@@ -112,8 +112,9 @@ pub struct ScanPart {
     work: Arc<PartWork>,
     /// Which of the ranges that were asked for it lies in.
     pub range: usize,
-    /// About how many stored bytes it goes through.
-    pub bytes: u64,
+    /// About how many values it goes through: rows times columns that are read. Of rows in files
+    /// those count as more that take more bytes there.
+    pub weight: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -127,6 +128,7 @@ struct PartWork {
     /// Which set of damaged files the sources avoid.
     avoids: u64,
     steps: Vec<ReadStep>,
+    weights: Weights,
     projection: Arc<[usize]>,
     wanted: Vec<Wanted>,
     form: Form,
@@ -462,33 +464,24 @@ fn assemble(
     let view = view.map(|read| with_table_key(Arc::new(read), layout, reader.columns()));
     let view = view.transpose()?;
     let schema = output_schema(layout, &request.projection, form)?;
-    let mut shares = Shares::new(sums.bytes, request.parts);
-    let mut parts = Vec::new();
-    for ((sources, steps, _), range) in pieces.into_iter().zip(ranges) {
-        for steps in steps::cut(&sources, steps, &mut shares) {
-            let bytes = steps.iter().map(|step| steps::step_bytes(&sources, step));
-            parts.push(ScanPart {
-                range,
-                bytes: bytes.sum(),
-                work: Arc::new(PartWork {
-                    snapshot: snapshot.clone(),
-                    layout: Arc::clone(layout),
-                    reader: reader.clone(),
-                    sources: sources.clone(),
-                    memory,
-                    avoids,
-                    steps,
-                    projection: Arc::clone(&projection),
-                    wanted: wanted.clone(),
-                    form,
-                    schema: Arc::clone(&schema),
-                    batch_rows: request.batch_rows.max(1),
-                    expiry: expiry.clone(),
-                    view: view.clone(),
-                }),
-            });
-        }
-    }
+    let work = PartWork {
+        snapshot: snapshot.clone(),
+        layout: Arc::clone(layout),
+        weights: Weights::new(layout, reader.columns.len(), sums.stored),
+        reader,
+        sources: Vec::new(),
+        memory,
+        avoids,
+        steps: Vec::new(),
+        projection,
+        wanted,
+        form,
+        schema,
+        batch_rows: request.batch_rows.max(1),
+        expiry,
+        view,
+    };
+    let parts = work.parts_of(pieces, ranges, request.parts);
     Ok(ScanPlan {
         parts,
         sources: sums.sources,
@@ -582,14 +575,69 @@ pub(super) fn codec_of(
     codec.map(|codec| Some(Arc::new(codec)))
 }
 
+/// A part is split into such that go through so many values at least: to begin with one takes as
+/// long as some thousands of them.
+const SPLIT_VALUES_MIN: u64 = 1 << 15;
+
 impl ScanPart {
     /// The part's rows: plain, in key order, the projected columns as the table declares them.
     pub fn stream(&self) -> RowStream {
         Arc::clone(&self.work).stream()
     }
+
+    /// The same rows in parts of their own, in the same order: so many at most, of about one size,
+    /// and fewer where the part is small. They are cut between the pieces that the part mostly
+    /// consists of, so that none of these is read twice.
+    pub fn split(&self, parts: usize) -> Vec<ScanPart> {
+        let most = usize::try_from(self.weight / SPLIT_VALUES_MIN);
+        let parts = most.map_or(parts, |most| parts.min(most));
+        if parts < 2 {
+            return vec![self.clone()];
+        }
+        let work = &self.work;
+        let mut shares = Shares::between_pieces(self.weight, parts);
+        let cuts = steps::cut(
+            &work.sources,
+            work.steps.clone(),
+            &work.weights,
+            &mut shares,
+        );
+        let part = |cut| work.part(self.range, cut, &work.sources);
+        cuts.into_iter().map(part).collect()
+    }
 }
 
 impl PartWork {
+    /// What is read of some ranges, in about so many parts; `places` tells for each which of the
+    /// ranges that were asked for it lies in.
+    fn parts_of(&self, pieces: Vec<Piece>, places: Vec<usize>, parts: usize) -> Vec<ScanPart> {
+        let of_range = |(sources, steps, _): &Piece| -> u64 {
+            let steps = steps.iter();
+            steps.map(|step| self.weights.step(sources, step)).sum()
+        };
+        let mut shares = Shares::new(pieces.iter().map(of_range).sum(), parts);
+        let mut all = Vec::new();
+        for ((sources, steps, _), range) in pieces.into_iter().zip(places) {
+            let cuts = steps::cut(&sources, steps, &self.weights, &mut shares);
+            let part = |cut| self.part(range, cut, &sources);
+            all.extend(cuts.into_iter().map(part));
+        }
+        all
+    }
+
+    /// A part that reads this of some sources, as others do.
+    fn part(&self, range: usize, cut: Cut, sources: &[Source]) -> ScanPart {
+        ScanPart {
+            range,
+            weight: cut.weight,
+            work: Arc::new(PartWork {
+                sources: sources.to_vec(),
+                steps: cut.steps,
+                ..self.clone()
+            }),
+        }
+    }
+
     fn stream(self: Arc<Self>) -> RowStream {
         stream::iter(0..self.steps.len())
             .map(move |step| Arc::clone(&self).run(step))
@@ -670,6 +718,7 @@ impl PartWork {
                 memory: pieces.memory,
                 avoids: pieces.avoids,
                 steps,
+                weights: self.weights.clone(),
                 projection: Arc::clone(&self.projection),
                 wanted: wanted.clone(),
                 form: self.form,

@@ -5,6 +5,7 @@
 //! Pieces that overlap, directly or through others, form one cluster. Clusters are disjoint, so
 //! their steps follow each other in key order.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,6 +17,9 @@ use crate::manifest::KeyRange;
 
 #[cfg(test)]
 mod tests;
+mod weights;
+
+pub(super) use weights::Weights;
 
 /// A source is cut between its own pieces where a part of a scan has at least so many of them.
 const PIECES_MIN: u64 = 4;
@@ -40,6 +44,14 @@ pub(super) enum ReadStep {
 impl ReadStep {
     pub(super) fn is_whole(&self) -> bool {
         matches!(self, ReadStep::Alone { whole: true, .. })
+    }
+
+    /// What it reads, and of it which keys.
+    fn read(&self) -> (&[Stretch], &KeyRange) {
+        match self {
+            ReadStep::Alone { stretch, range, .. } => (std::slice::from_ref(stretch), range),
+            ReadStep::Reconcile { stretches, range } => (stretches.as_slice(), range),
+        }
     }
 }
 
@@ -168,10 +180,7 @@ fn pieces<'s>(sources: &'s [Source], range: &KeyRange) -> Vec<Piece<'s>> {
 
 /// The keys of a step: its rows at a horizon are those of the table there, from whatever sources.
 pub(super) fn keys_of(sources: &[Source], step: &ReadStep) -> Option<KeyRange> {
-    let (stretches, range) = match step {
-        ReadStep::Alone { stretch, range, .. } => (std::slice::from_ref(stretch), range),
-        ReadStep::Reconcile { stretches, range } => (stretches.as_slice(), range),
-    };
+    let (stretches, range) = step.read();
     let bound =
         |stretch: &Stretch, piece: usize| bounds(&sources[stretch.source], stretch.segment, piece);
     let least = stretches.iter().map(|of| bound(of, of.pieces.start).0);
@@ -272,6 +281,8 @@ fn push(
 pub(super) struct Sums {
     pub(super) rows: u64,
     pub(super) bytes: u64,
+    /// How many of the rows lie in files, and in how many bytes.
+    pub(super) stored: (u64, u64),
     /// What a read takes of them, about.
     pub(super) taken: u64,
     pub(super) reconciled: usize,
@@ -292,6 +303,7 @@ pub(super) fn sum_up(ranges: &[(Vec<Source>, Vec<ReadStep>, KeyRange)]) -> Sums 
     let mut sums = Sums {
         rows: 0,
         bytes: 0,
+        stored: (0, 0),
         taken: 0,
         reconciled: 0,
         alone: 0,
@@ -347,6 +359,10 @@ fn describe<'s>(sums: &mut Sums, counted: &mut Counted<'s>, source: &'s Source, 
     }
     sums.rows += rows;
     sums.bytes += bytes;
+    if matches!(source, Source::Run { .. }) {
+        sums.stored.0 += rows;
+        sums.stored.1 += bytes;
+    }
     let known = sums
         .sources
         .iter_mut()
@@ -369,39 +385,58 @@ fn describe<'s>(sums: &mut Sums, counted: &mut Counted<'s>, source: &'s Source, 
     }
 }
 
-/// Deals bytes out to parts of a scan, each of which gets about as many as any other, in the order
-/// in which they are read.
+/// Deals weights out to parts of a scan, each of which gets about as much as any other, in the
+/// order in which they are read.
 #[derive(Debug)]
 pub(super) struct Shares {
     parts: u64,
     /// What all parts get together, and what was dealt out so far.
-    bytes: u64,
+    weight: u64,
     dealt: u64,
+    /// Whether no piece of a step's largest source may be read by two parts.
+    keeps_pieces: bool,
 }
 
 impl Shares {
-    /// So many parts of so many bytes.
-    pub(super) fn new(bytes: u64, parts: usize) -> Shares {
+    /// So many parts of a scan of so much weight.
+    pub(super) fn new(weight: u64, parts: usize) -> Shares {
         Shares {
             parts: parts.max(1) as u64,
-            bytes: bytes.max(1),
+            weight: weight.max(1),
             dealt: 0,
+            keeps_pieces: false,
         }
     }
 
-    /// The part that gets the next bytes: the one in which their middle lies.
-    fn deal(&mut self, bytes: u64) -> u64 {
-        let middle = u128::from(self.dealt) + u128::from(bytes / 2);
-        let part = middle * u128::from(self.parts) / u128::from(self.bytes);
-        self.dealt += bytes;
+    /// The same where parts may differ, but are never cut inside of the pieces that they mostly
+    /// consist of.
+    pub(super) fn between_pieces(weight: u64, parts: usize) -> Shares {
+        Shares {
+            keeps_pieces: true,
+            ..Shares::new(weight, parts)
+        }
+    }
+
+    /// The part that gets the next weight: the one in which its middle lies.
+    fn deal(&mut self, weight: u64) -> u64 {
+        let middle = u128::from(self.dealt) + u128::from(weight / 2);
+        let part = middle * u128::from(self.parts) / u128::from(self.weight);
+        self.dealt += weight;
         u64::try_from(part).map_or(self.parts - 1, |part| part.min(self.parts - 1))
     }
 
-    /// How many parts so many bytes fill, at least one.
-    fn filled_by(&self, bytes: u64) -> u64 {
-        let parts = u128::from(bytes) * u128::from(self.parts) / u128::from(self.bytes);
+    /// How many parts so much weight fills, at least one.
+    fn filled_by(&self, weight: u64) -> u64 {
+        let parts = u128::from(weight) * u128::from(self.parts) / u128::from(self.weight);
         u64::try_from(parts).unwrap_or(self.parts).max(1)
     }
+}
+
+/// The steps of one part, and what they weigh.
+#[derive(Debug)]
+pub(super) struct Cut {
+    pub(super) steps: Vec<ReadStep>,
+    pub(super) weight: u64,
 }
 
 /// Cuts steps into parts, each of the pieces that are dealt out to it. Steps of one part that
@@ -409,37 +444,45 @@ impl Shares {
 pub(super) fn cut(
     sources: &[Source],
     steps: Vec<ReadStep>,
+    weights: &Weights,
     shares: &mut Shares,
-) -> Vec<Vec<ReadStep>> {
-    let mut parts: Vec<(u64, Vec<ReadStep>)> = Vec::new();
+) -> Vec<Cut> {
+    let mut parts: Vec<(u64, Cut)> = Vec::new();
     for step in steps {
-        for (part, step) in cut_step(sources, step, shares) {
+        for Dealt { part, step, weight } in cut_step(sources, step, weights, shares) {
             match parts.last_mut() {
-                Some((last, steps)) if *last == part => steps.push(step),
-                _ => parts.push((part, vec![step])),
+                Some((last, cut)) if *last == part => {
+                    cut.steps.push(step);
+                    cut.weight += weight;
+                }
+                _ => {
+                    let steps = vec![step];
+                    parts.push((part, Cut { steps, weight }));
+                }
             }
         }
     }
-    parts.into_iter().map(|(_, steps)| steps).collect()
+    parts.into_iter().map(|(_, cut)| cut).collect()
 }
 
-/// The stored bytes of the pieces that a step reads, those that it clips included.
-pub(super) fn step_bytes(sources: &[Source], step: &ReadStep) -> u64 {
-    let bytes = |stretch: &Stretch| -> u64 {
-        let source = &sources[stretch.source];
-        stretch
-            .pieces
-            .clone()
-            .map(|piece| weigh(source, stretch.segment, piece).1)
-            .sum()
-    };
-    match step {
-        ReadStep::Alone { stretch, .. } => bytes(stretch),
-        ReadStep::Reconcile { stretches, .. } => stretches.iter().map(bytes).sum(),
+/// A step, or some of it, of one part.
+struct Dealt {
+    part: u64,
+    step: ReadStep,
+    weight: u64,
+}
+
+fn cut_step(
+    sources: &[Source],
+    step: ReadStep,
+    weights: &Weights,
+    shares: &mut Shares,
+) -> Vec<Dealt> {
+    if shares.parts == 1 {
+        let weight = weights.step(sources, &step);
+        let part = shares.deal(weight);
+        return vec![Dealt { part, step, weight }];
     }
-}
-
-fn cut_step(sources: &[Source], step: ReadStep, shares: &mut Shares) -> Vec<(u64, ReadStep)> {
     match step {
         ReadStep::Alone {
             stretch,
@@ -447,13 +490,16 @@ fn cut_step(sources: &[Source], step: ReadStep, shares: &mut Shares) -> Vec<(u64
             whole,
         } => {
             let source = &sources[stretch.source];
-            let mut cuts: Vec<(u64, ReadStep)> = Vec::new();
+            let mut cuts: Vec<Dealt> = Vec::new();
             for piece in stretch.pieces.clone() {
-                let part = shares.deal(weigh(source, stretch.segment, piece).1);
-                if let Some((last, ReadStep::Alone { stretch, .. })) = cuts.last_mut()
-                    && *last == part
+                let weight = weights.inside(source, stretch.segment, piece, &range);
+                let part = shares.deal(weight);
+                if let Some(last) = cuts.last_mut()
+                    && last.part == part
+                    && let ReadStep::Alone { stretch, .. } = &mut last.step
                 {
                     stretch.pieces.end = piece + 1;
+                    last.weight += weight;
                     continue;
                 }
                 let stretch = Stretch {
@@ -466,90 +512,122 @@ fn cut_step(sources: &[Source], step: ReadStep, shares: &mut Shares) -> Vec<(u64
                     range,
                     whole,
                 };
-                cuts.push((part, step));
+                cuts.push(Dealt { part, step, weight });
             }
             cuts
         }
         ReadStep::Reconcile { stretches, range } => {
-            cut_reconcile(sources, stretches, range, shares)
+            cut_reconcile(sources, stretches, range, weights, shares)
         }
     }
 }
 
-/// A piece of a step: its least key, its source, its bytes.
-type Keyed<'s> = (&'s [u8], usize, u64);
+/// Where a step may be cut: a key, the source of it, and what that has from there to its next one.
+type Keyed<'s> = (Cow<'s, [u8]>, usize, u64);
 
-/// Cuts at the least keys of pieces. Where one source is most of the step these are its own, so
-/// that none of its pieces, which are the large ones, is read by two parts, and so that all scans
-/// cut it at the same keys, whatever lies over it.
+/// Cuts at keys of pieces: their least ones, and those of their marks. Where one source is most of
+/// the step these are its own least ones, so that none of its pieces, which are the large ones, is
+/// read by two parts, and so that all scans cut it at the same keys, whatever lies over it.
 fn cut_reconcile(
     sources: &[Source],
     stretches: Vec<Stretch>,
     range: KeyRange,
+    weights: &Weights,
     shares: &mut Shares,
-) -> Vec<(u64, ReadStep)> {
-    let mut keyed: Vec<Keyed<'_>> = Vec::new();
-    for stretch in &stretches {
-        let source = &sources[stretch.source];
-        for piece in stretch.pieces.clone() {
-            let (min, _) = bounds(source, stretch.segment, piece);
-            let bytes = weigh(source, stretch.segment, piece).1;
-            keyed.push((min, stretch.source, bytes));
-        }
-    }
-    keyed.sort_unstable();
-    let leading = leading_source(&keyed, shares);
-    let mut parts: Vec<(u64, KeyRange)> = Vec::new();
-    let (mut low, mut present) = (range.low.clone(), None);
-    for (min, source, bytes) in keyed {
-        let part = shares.deal(bytes);
+) -> Vec<Dealt> {
+    let leading = leading_source(sources, &stretches, &range, weights, shares);
+    let keyed = keyed(sources, &stretches, &range, weights, leading);
+    let first = keyed.first().map(|(key, ..)| Key::new(&key[..]));
+    let mut parts: Vec<(u64, KeyRange, u64)> = Vec::new();
+    let (mut low, mut present, mut weight) = (range.low.clone(), None, 0);
+    for (key, source, own) in keyed {
+        let part = shares.deal(own);
         let before = *present.get_or_insert(part);
         let may_cut = leading.is_none_or(|leading| leading == source);
-        if part == before || !may_cut {
-            continue;
+        if part != before && may_cut {
+            let key = Key::new(&key[..]);
+            // There is something on both sides of it.
+            if low.as_ref().max(first.as_ref()) < Some(&key) {
+                let high = Some(key.clone());
+                let low = low.replace(key);
+                parts.push((before, KeyRange { low, high }, weight));
+                (present, weight) = (Some(part), 0);
+            }
         }
-        let key = Key::new(min);
-        if low.as_ref().is_none_or(|low| *low < key) {
-            let high = Some(key.clone());
-            let low = low.replace(key);
-            parts.push((before, KeyRange { low, high }));
-            present = Some(part);
-        }
+        weight += own;
     }
-    let last = present.unwrap_or(0);
+    let part = present.unwrap_or(0);
     if parts.is_empty() {
-        return vec![(last, ReadStep::Reconcile { stretches, range })];
+        let step = ReadStep::Reconcile { stretches, range };
+        return vec![Dealt { part, step, weight }];
     }
     let high = range.high.clone();
-    parts.push((last, KeyRange { low, high }));
-    let step = |(part, cut): (u64, KeyRange)| {
+    parts.push((part, KeyRange { low, high }, weight));
+    let step = |(part, cut, weight): (u64, KeyRange, u64)| {
         let stretches = restrict(sources, &stretches, &cut);
         let range = intersection(&cut, &range)?;
         let step = ReadStep::Reconcile { stretches, range };
-        Some((part, step)).filter(|(_, step)| !is_empty(step))
+        (!is_empty(&step)).then_some(Dealt { part, step, weight })
     };
     parts.into_iter().filter_map(step).collect()
+}
+
+/// What a step has from each key on that it may be cut at, or that something begins at, by rising
+/// keys.
+fn keyed<'s>(
+    sources: &'s [Source],
+    stretches: &[Stretch],
+    range: &'s KeyRange,
+    weights: &Weights,
+    leading: Option<usize>,
+) -> Vec<Keyed<'s>> {
+    let mut keyed: Vec<Keyed<'s>> = Vec::new();
+    for stretch in stretches {
+        let (at, segment) = (stretch.source, stretch.segment);
+        let source = &sources[at];
+        for piece in stretch.pieces.clone() {
+            if leading == Some(at) {
+                let (min, _) = bounds(source, segment, piece);
+                let weight = weights.inside(source, segment, piece, range);
+                keyed.push((Cow::Borrowed(min), at, weight));
+                continue;
+            }
+            let marks = weights.marks(source, segment, piece, range);
+            keyed.extend(marks.into_iter().map(|mark| (mark.key, at, mark.weight)));
+        }
+    }
+    keyed.sort_unstable();
+    keyed
 }
 
 fn is_empty(step: &ReadStep) -> bool {
     matches!(step, ReadStep::Reconcile { stretches, .. } if stretches.is_empty())
 }
 
-/// The source that has most of the bytes, if it has so many pieces that cuts between them make
-/// parts of about one size.
-fn leading_source(keyed: &[Keyed<'_>], shares: &Shares) -> Option<usize> {
+/// The source that most of a step lies in, if it has so many pieces that cuts between them make
+/// parts of about one size, or if they must lie there.
+fn leading_source(
+    sources: &[Source],
+    stretches: &[Stretch],
+    range: &KeyRange,
+    weights: &Weights,
+    shares: &Shares,
+) -> Option<usize> {
     let mut of_sources: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
     let mut all = 0_u64;
-    for (_, source, bytes) in keyed {
-        let (of_source, pieces) = of_sources.entry(*source).or_default();
-        *of_source += bytes;
-        *pieces += 1;
-        all += bytes;
+    for stretch in stretches {
+        let (of_source, pieces) = of_sources.entry(stretch.source).or_default();
+        let weight = weights.stretches(sources, std::slice::from_ref(stretch), range);
+        *of_source += weight;
+        *pieces += stretch.pieces.len() as u64;
+        all += weight;
     }
-    let most = of_sources.into_iter().max_by_key(|(_, (bytes, _))| *bytes);
-    let (source, (bytes, pieces)) = most?;
-    let leads = bytes.saturating_mul(2) > all && pieces >= PIECES_MIN * shares.filled_by(all);
-    leads.then_some(source)
+    let most = of_sources
+        .into_iter()
+        .max_by_key(|(_, (weight, _))| *weight);
+    let (source, (weight, pieces)) = most?;
+    let leads = weight.saturating_mul(2) > all && pieces >= PIECES_MIN * shares.filled_by(all);
+    (leads || shares.keeps_pieces).then_some(source)
 }
 
 /// A stretch of keys around one piece of a source, and what is read there: all that any source has.

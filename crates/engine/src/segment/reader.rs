@@ -339,6 +339,16 @@ impl Segment {
         }
     }
 
+    /// Keys of an extent's rows that are known before it is read, rising from the least one on, and
+    /// how many rows lie from one of them to the next: in Parquet those that pages begin with, else
+    /// none.
+    pub(crate) fn known_keys(&self, extent: usize) -> (&[Bytes], usize) {
+        match &self.body {
+            Body::Extents(_) => (&[], 0),
+            Body::Parquet(parts) => parts.known_keys(extent),
+        }
+    }
+
     /// Reads some rows of an extent, and of them some columns (`None` for all, and their versions),
     /// in the order of `projection`. In Parquet only the pages that hold them are read, and no
     /// versions; changes keep masks and column SCUs that speak of all columns of the table.

@@ -71,7 +71,7 @@ impl ScanPart {
         ScanPart {
             work: Arc::new(work),
             range: self.range,
-            bytes: self.bytes,
+            weight: self.weight,
         }
     }
 }

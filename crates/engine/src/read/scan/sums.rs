@@ -35,6 +35,7 @@ impl PartWork {
                 memory: self.memory,
                 avoids: self.avoids,
                 steps: vec![self.steps[step].clone()],
+                weights: self.weights.clone(),
                 form: self.form,
                 schema: Arc::clone(&self.schema),
                 batch_rows: self.batch_rows,

@@ -1,4 +1,5 @@
-//! Scans that are cut into parts read each row once, in order, and the parts are of one size.
+//! Scans that are cut into parts read each row once, in order, and the parts are of one size, by
+//! the rows that lie in them.
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Int64Type};
@@ -79,8 +80,46 @@ fn read_all(layout: &RowLayout, sources: &[Source], steps: &[ReadStep]) -> Vec<(
     of_steps.collect::<Vec<_>>().concat()
 }
 
-fn all_bytes(sources: &[Source], steps: &[ReadStep]) -> u64 {
-    steps.iter().map(|step| step_bytes(sources, step)).sum()
+fn weights(layout: &Arc<RowLayout>) -> Weights {
+    Weights::new(layout, 1, (0, 0))
+}
+
+fn weight_of(layout: &Arc<RowLayout>, sources: &[Source], steps: &[ReadStep]) -> u64 {
+    let weights = weights(layout);
+    steps.iter().map(|step| weights.step(sources, step)).sum()
+}
+
+/// All that the sources have in a range, in so many parts at most.
+fn parts_of(
+    layout: &Arc<RowLayout>,
+    sources: &[Source],
+    range: &KeyRange,
+    parts: usize,
+) -> Vec<Cut> {
+    let steps = decompose(sources, range);
+    let mut shares = Shares::new(weight_of(layout, sources, &steps), parts);
+    cut(sources, steps, &weights(layout), &mut shares)
+}
+
+fn all_steps(parts: Vec<Cut>) -> Vec<ReadStep> {
+    parts.into_iter().flat_map(|part| part.steps).collect()
+}
+
+fn cut_again(
+    layout: &Arc<RowLayout>,
+    sources: &[Source],
+    steps: &[ReadStep],
+    shares: &mut Shares,
+) -> Vec<ReadStep> {
+    all_steps(cut(sources, steps.to_vec(), &weights(layout), shares))
+}
+
+/// How many rows of all sources each part reads.
+fn rows_of_parts(layout: &RowLayout, sources: &[Source], parts: &[Cut]) -> Vec<usize> {
+    let rows = parts
+        .iter()
+        .map(|part| read_all(layout, sources, &part.steps).len());
+    rows.collect()
 }
 
 /// Chunks whose keys rise: how far each lies behind the one before, and how many rows it has.
@@ -121,12 +160,17 @@ proptest! {
         };
         let mut expected: Vec<_> = chunks.iter().enumerate().flat_map(of_source).collect();
         expected.sort_unstable();
-        let steps = decompose(&sources, &range);
-        let mut shares = Shares::new(all_bytes(&sources, &steps), parts);
-        let cut = cut(&sources, steps, &mut shares);
+        let cut = parts_of(&layout, &sources, &range, parts);
         prop_assert!(cut.len() <= parts);
-        prop_assert!(cut.iter().all(|steps| !steps.is_empty()));
-        prop_assert_eq!(read_all(&layout, &sources, &cut.concat()), expected);
+        prop_assert!(cut.iter().all(|part| !part.steps.is_empty()));
+        // What a part has is cut again, and nothing of it is lost or doubled.
+        let again = |part: &Cut| {
+            let mut shares = Shares::between_pieces(part.weight, 3);
+            cut_again(&layout, &sources, &part.steps, &mut shares)
+        };
+        let again: Vec<ReadStep> = cut.iter().flat_map(again).collect();
+        prop_assert_eq!(read_all(&layout, &sources, &again), expected.clone());
+        prop_assert_eq!(read_all(&layout, &sources, &all_steps(cut)), expected);
     }
 
     /// A tile's keys and its files tell its rows, whatever else the scan reads.
@@ -137,9 +181,7 @@ proptest! {
     ) {
         let layout = layout();
         let sources: Vec<Source> = chunks.iter().map(|of| source(&layout, of)).collect();
-        let steps = decompose(&sources, &KeyRange::default());
-        let mut shares = Shares::new(all_bytes(&sources, &steps), parts);
-        for step in cut(&sources, steps, &mut shares).concat() {
+        for step in all_steps(parts_of(&layout, &sources, &KeyRange::default(), parts)) {
             let ReadStep::Reconcile { stretches, range } = step else {
                 continue;
             };
@@ -161,14 +203,12 @@ proptest! {
     ) {
         let layout = layout();
         let sources = [source(&layout, &chunks_of(&lengths))];
-        let steps = decompose(&sources, &KeyRange::default());
-        let all = all_bytes(&sources, &steps);
-        let mut shares = Shares::new(all, parts);
-        let cut = cut(&sources, steps, &mut shares);
-        let largest = (0..lengths.len()).map(|piece| weigh(&sources[0], 0, piece).1).max();
-        for steps in &cut {
-            let most = all / parts as u64 + largest.unwrap();
-            prop_assert!(all_bytes(&sources, steps) <= most);
+        let all: i64 = lengths.iter().map(|(_, rows)| rows).sum();
+        let largest = lengths.iter().map(|(_, rows)| rows).max();
+        let most = all as usize / parts + *largest.unwrap() as usize;
+        let cut = parts_of(&layout, &sources, &KeyRange::default(), parts);
+        for rows in rows_of_parts(&layout, &sources, &cut) {
+            prop_assert!(rows <= most, "{rows} of {most}");
         }
     }
 }
@@ -184,12 +224,11 @@ fn parts_are_cut_inside_of_what_would_not_fit() {
     // Between the sources lie keys of nobody: they are steps of their own.
     let sources = [pieces(30, 0), pieces(30, 10_000), pieces(20, 20_000)];
     let sources = sources.map(|of| source(&layout, &of));
-    let steps = decompose(&sources, &KeyRange::default());
-    assert_eq!(steps.len(), 3);
-    let all = all_bytes(&sources, &steps);
-    let parts = cut(&sources, steps, &mut Shares::new(all, 2));
-    let bytes: Vec<u64> = parts.iter().map(|of| all_bytes(&sources, of)).collect();
-    assert_eq!(bytes, [all / 2, all / 2]);
+    assert_eq!(decompose(&sources, &KeyRange::default()).len(), 3);
+    let parts = parts_of(&layout, &sources, &KeyRange::default(), 2);
+    assert_eq!(rows_of_parts(&layout, &sources, &parts), [400, 400]);
+    let weights: Vec<u64> = parts.iter().map(|part| part.weight).collect();
+    assert_eq!(weights, [400, 400]);
 }
 
 /// What lies over a large source does not move the cuts between its pieces.
@@ -203,22 +242,127 @@ fn a_large_source_is_cut_between_its_pieces() {
         let small: Vec<i64> = (0..2_000).step_by(step).collect();
         let small: Vec<Vec<i64>> = small.chunks(5).map(<[i64]>::to_vec).collect();
         let sources = [source(&layout, &large), source(&layout, &small)];
-        let steps = decompose(&sources, &KeyRange::default());
-        let all = all_bytes(&sources, &steps);
-        let parts = cut(&sources, steps, &mut Shares::new(all, 2));
-        assert_eq!(parts.len(), 2, "{step}");
-        let of_large = |steps: &Vec<ReadStep>| -> Vec<Range<usize>> {
-            let stretches = steps.iter().flat_map(|step| match step {
-                ReadStep::Alone { stretch, .. } => std::slice::from_ref(stretch),
-                ReadStep::Reconcile { stretches, .. } => stretches.as_slice(),
-            });
-            let of_large = stretches.filter(|stretch| stretch.source == 0);
-            of_large.map(|stretch| stretch.pieces.clone()).collect()
+        let parts = parts_of(&layout, &sources, &KeyRange::default(), 2);
+        assert_eq!(pieces_of(&parts, 0), [(0, 10), (10, 20)], "{step}");
+    }
+}
+
+/// The first piece of a source that each part reads, and the one behind its last.
+fn pieces_of(parts: &[Cut], source: usize) -> Vec<(usize, usize)> {
+    let of_part = |part: &Cut| {
+        let stretches = part.steps.iter().flat_map(|step| step.read().0);
+        let of_source = stretches.filter(|stretch| stretch.source == source);
+        let pieces: Vec<_> = of_source.map(|stretch| stretch.pieces.clone()).collect();
+        let first = pieces.iter().map(|pieces| pieces.start).min();
+        let behind = pieces.iter().map(|pieces| pieces.end).max();
+        Some((first?, behind?))
+    };
+    parts.iter().filter_map(of_part).collect()
+}
+
+/// The pieces that lie under chunks of unsorted SCUs, each of which reaches over all of the keys:
+/// these weigh in both parts what they have there, and not all of it where they begin.
+#[test]
+fn a_chunk_over_all_keys_weighs_where_its_rows_are() {
+    let layout = layout();
+    let large: Vec<Vec<i64>> = (0..20)
+        .map(|piece| (0..100).map(|row| 100 * piece + row).collect())
+        .collect();
+    let over =
+        |first: i64| -> Vec<Vec<i64>> { vec![(0..300).map(|row| first + 6 * row).collect()] };
+    let mut sources = vec![source(&layout, &large)];
+    sources.extend((0..4).map(|first| source(&layout, &over(first))));
+    let parts = parts_of(&layout, &sources, &KeyRange::default(), 2);
+    // The chunks have their 1,200 rows in the first 1,800 keys: where they begin they would make
+    // it four pieces, and sixteen.
+    assert_eq!(pieces_of(&parts, 0), [(0, 8), (8, 20)]);
+    for part in &parts {
+        let rows = read_all(&layout, &sources, &part.steps).len() as u64;
+        assert!(rows.abs_diff(part.weight) <= 4 * 64, "{rows}: {part:?}");
+    }
+}
+
+/// What is in memory alone is cut inside of its chunks, where several reach over the same keys.
+#[test]
+fn chunks_over_the_same_keys_are_cut_in_two() {
+    let layout = layout();
+    let chunk = |first: i64, rows: i64| -> Vec<Vec<i64>> {
+        vec![(0..rows).map(|row| first + 3 * row).collect()]
+    };
+    for rows in [[1_000, 1_000, 1_000], [1_000, 700, 1_000], [1_000, 10, 5]] {
+        let chunks = [0, 1, 2].map(|at| chunk(at as i64, rows[at]));
+        let sources = chunks.map(|of| source(&layout, &of));
+        let parts = parts_of(&layout, &sources, &KeyRange::default(), 2);
+        let read = rows_of_parts(&layout, &sources, &parts);
+        let all = rows.iter().sum::<i64>() as usize;
+        assert_eq!(
+            (read.len(), read.iter().sum::<usize>()),
+            (2, all),
+            "{rows:?}"
+        );
+        assert!(read[0].abs_diff(read[1]) <= 6 * 64, "{rows:?}: {read:?}");
+    }
+}
+
+/// Of a chunk that the range takes little of, little is dealt out.
+#[test]
+fn rows_outside_of_the_range_weigh_nothing() {
+    let layout = layout();
+    let chunk = vec![(0..1_000).collect::<Vec<i64>>()];
+    let small: Vec<Vec<i64>> = (0..10)
+        .map(|piece| (0..10).map(|row| 900 + 10 * piece + row).collect())
+        .collect();
+    let sources = [source(&layout, &chunk), source(&layout, &small)];
+    let range = KeyRange {
+        low: Some(key(&layout, 900)),
+        high: None,
+    };
+    let parts = parts_of(&layout, &sources, &range, 2);
+    let read = rows_of_parts(&layout, &sources, &parts);
+    assert_eq!((read.len(), read.iter().sum::<usize>()), (2, 200));
+    assert!(read.iter().all(|rows| *rows <= 130), "{read:?}");
+}
+
+/// Columns count, and a row in memory is as heavy as the mean of those in files.
+#[test]
+fn weights_are_rows_times_columns() {
+    let layout = layout();
+    let chunk = vec![(0..1_000).collect::<Vec<i64>>()];
+    let sources = [source(&layout, &chunk)];
+    for (columns, weight) in [(0, 1_000), (1, 1_000), (7, 7_000)] {
+        let weights = Weights::new(&layout, columns, (10, 12_345));
+        let all = weights.inside(&sources[0], 0, 0, &KeyRange::default());
+        assert_eq!(all, weight);
+        let range = KeyRange {
+            low: Some(key(&layout, 100)),
+            high: Some(key(&layout, 300)),
         };
-        let (first, second) = (of_large(&parts[0]), of_large(&parts[1]));
-        let end = first.iter().map(|pieces| pieces.end).max();
-        assert_eq!(end, Some(10), "{step}");
-        assert!(second.iter().all(|pieces| pieces.start >= 10), "{step}");
+        let some = weights.inside(&sources[0], 0, 0, &range);
+        let columns = columns.max(1) as u64;
+        assert!(some >= 200 * columns && some <= 330 * columns, "{some}");
+    }
+}
+
+/// Parts that are cut once more share no piece of what they mostly consist of.
+#[test]
+fn a_part_is_split_between_the_pieces_of_its_largest_source() {
+    let layout = layout();
+    let large: Vec<Vec<i64>> = (0..5)
+        .map(|piece| (0..400).map(|row| 400 * piece + row).collect())
+        .collect();
+    let small: Vec<i64> = (0..2_000).step_by(3).collect();
+    let sources = [source(&layout, &large), source(&layout, &[small])];
+    let steps = decompose(&sources, &KeyRange::default());
+    let weight = weight_of(&layout, &sources, &steps);
+    for parts in 2..9 {
+        let mut shares = Shares::between_pieces(weight, parts);
+        let cut = cut(&sources, steps.clone(), &weights(&layout), &mut shares);
+        let pieces = pieces_of(&cut, 0);
+        assert_eq!(pieces.len(), parts.min(5), "{parts}");
+        assert!(
+            pieces.windows(2).all(|two| two[0].1 == two[1].0),
+            "{pieces:?}"
+        );
     }
 }
 
@@ -286,8 +430,7 @@ fn tiles_lie_around_the_pieces_of_a_source() {
         let sources = [source(&layout, &large), source(&layout, &small)];
         let steps = decompose(&sources, &KeyRange::default());
         let whole = read_all(&layout, &sources, &steps);
-        let mut shares = Shares::new(all_bytes(&sources, &steps), parts);
-        let cut: Vec<ReadStep> = cut(&sources, steps, &mut shares).concat();
+        let cut = all_steps(parts_of(&layout, &sources, &KeyRange::default(), parts));
         let of_step = |step: &ReadStep| match step {
             ReadStep::Alone { .. } => panic!("all of it is reconciled"),
             ReadStep::Reconcile { stretches, range } => tiles(&sources, stretches, range, 0),

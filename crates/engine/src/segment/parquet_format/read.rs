@@ -209,6 +209,12 @@ impl ParquetParts {
         self.rows_of_strides(group, start..end.max(start + 1))
     }
 
+    /// The keys of a row group's rows that are known, and how many rows lie from one to the next.
+    pub(in crate::segment) fn known_keys(&self, group: usize) -> (&[Bytes], usize) {
+        let part = &self.block.groups[group];
+        (&part.first_keys, part.stride as usize)
+    }
+
     fn rows_of_strides(&self, group: usize, strides: Range<usize>) -> Range<usize> {
         let rows = self.block.index.info(group).rows as usize;
         let stride = self.block.groups[group].stride as usize;
