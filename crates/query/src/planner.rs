@@ -19,8 +19,8 @@
 //!        |                          checked_integers, guards, series
 //!        |                optimizer: (its own), single_distinct, common_parts, true_keys,
 //!        |                           day_bounds, checked_integers, guards
-//!   physical plan         series, forgetful, open_filters, (its own), text_groups, whole_orders,
-//!                         patient_joins
+//!   physical plan         series, forgetful, open_filters, (its own), text_groups, shared_parts,
+//!                         whole_orders, patient_joins
 //!
 //!   functions             exact_sum, ordered_floats, sliding_floats, sliding_pairs, percentiles,
 //!                         byte_lengths, bounded, counts, series, date_parts, cut_moments,
@@ -91,6 +91,7 @@ mod row_functions;
 mod rows_around;
 mod rule;
 pub(crate) mod series;
+mod shared_parts;
 mod shown_spans;
 mod single_distinct;
 mod single_rows;
@@ -174,6 +175,7 @@ use recursive_terms::RECURSIVE_TERMS;
 use rounding::ROUNDING;
 use rows_around::ROWS_AROUND;
 use series::{KEPT_SERIES, SERIES_ROWS};
+use shared_parts::SHARED_PARTS;
 use shown_spans::ShownSpans;
 use single_distinct::single_distinct;
 use single_rows::SINGLE_ROWS;
@@ -322,7 +324,7 @@ fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let last = rules.len().saturating_sub(1);
     rules.splice(
         last..last,
-        [TEXT_GROUPS, WHOLE_ORDERS, PATIENT_JOINS].map(|rule| Arc::new(rule) as _),
+        [TEXT_GROUPS, SHARED_PARTS, WHOLE_ORDERS, PATIENT_JOINS].map(|rule| Arc::new(rule) as _),
     );
     rules
 }

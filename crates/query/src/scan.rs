@@ -4,6 +4,7 @@
 //! ```text
 //!   parts of the key space, in order     partition 0: part 0, part 1, ...
 //!                                        partition 1: part n, ...        each sorted by key
+//!   the same, where order is nobody's    any partition: the next part    (`shared_parts`)
 //! ```
 //!
 //! Reads through [`Snapshot`]; writes nothing. Invariant SCAN-1: where an order is declared, rows
@@ -52,8 +53,11 @@ use crate::pg_catalog::types::mark;
 use crate::table::{ScanNote, ScanNotes};
 use crate::types::{self, UUID};
 
+mod shared_parts;
 #[cfg(test)]
 mod tests;
+
+use shared_parts::SharedParts;
 
 /// Which columns a scan gives, and in which form.
 #[derive(Debug, Clone)]
@@ -271,6 +275,8 @@ pub(crate) enum Rows {
 pub(crate) struct LazyScanExec {
     shape: Shape,
     source: Source,
+    /// The same parts, cut finer, where partitions share them.
+    shared: Option<SharedParts<ScanPart>>,
     rows: Rows,
     fetch: Option<usize>,
     /// Scans of views with the same rows in other orders.
@@ -347,6 +353,7 @@ impl LazyScanExec {
         LazyScanExec {
             shape,
             source,
+            shared: None,
             rows,
             fetch,
             others: Arc::default(),
@@ -420,8 +427,12 @@ impl LazyScanExec {
         }
     }
 
-    fn rows(&self, partition: usize) -> BoxStream<'static, Result<RecordBatch>> {
-        match &self.source {
+    fn rows(&self, partition: usize) -> DataFusionResult<BoxStream<'static, Result<RecordBatch>>> {
+        if let Some(shared) = &self.shared {
+            let parts = stream::iter(shared.take(partition)?);
+            return Ok(parts.flat_map(|part| part.stream()).boxed());
+        }
+        Ok(match &self.source {
             Source::Parts { partitions, .. } => {
                 let parts = partitions[partition].clone();
                 stream::iter(parts).flat_map(|part| part.stream()).boxed()
@@ -439,7 +450,7 @@ impl LazyScanExec {
                 )
                 .boxed()
             }
-        }
+        })
     }
 }
 
@@ -505,12 +516,12 @@ impl Parts {
 }
 
 /// Parts in as many groups as are wanted, at most: each a stretch of the key space, of about as
-/// many bytes as any other.
+/// much weight as any other.
 fn contiguous(parts: Vec<ScanPart>, groups: usize) -> Vec<Vec<ScanPart>> {
     let wanted = groups.min(parts.len()).max(1);
-    let bytes: Vec<u64> = parts.iter().map(|part| part.bytes).collect();
+    let weights: Vec<u64> = parts.iter().map(|part| part.weight).collect();
     let mut groups = vec![Vec::new(); wanted];
-    for (part, group) in parts.into_iter().zip(balanced(&bytes, wanted)) {
+    for (part, group) in parts.into_iter().zip(balanced(&weights, wanted)) {
         groups[group].push(part);
     }
     groups.retain(|parts| !parts.is_empty());
@@ -572,6 +583,9 @@ impl DisplayAs for LazyScanExec {
                 )?;
             }
         }
+        if let Some(shared) = &self.shared {
+            write!(f, ", shared_parts={}", shared.len())?;
+        }
         if let Some(ordering) = self.properties.output_ordering() {
             write!(f, ", ordering=[{ordering}]")?;
         }
@@ -617,6 +631,14 @@ impl ExecutionPlan for LazyScanExec {
         Ok(self)
     }
 
+    fn reset_state(self: Arc<Self>) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
+        match self.shared.is_some() {
+            // What is read again is shared out again.
+            true => Ok(Arc::new(LazyScanExec::clone(&self))),
+            false => Ok(self),
+        }
+    }
+
     fn execute(
         &self,
         partition: usize,
@@ -624,7 +646,7 @@ impl ExecutionPlan for LazyScanExec {
     ) -> DataFusionResult<SendableRecordBatchStream> {
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let shape = self.shape.clone();
-        let mut read = self.rows(partition);
+        let mut read = self.rows(partition)?;
         let span = tracing::info_span!(
             "scan",
             table = self.shape.table.name.as_str(),

@@ -23,6 +23,7 @@ mod primary_key;
 mod producers;
 mod roles;
 mod sequences;
+mod shared_parts;
 mod stages;
 mod ttl;
 mod types;
