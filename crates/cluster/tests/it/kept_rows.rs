@@ -121,6 +121,30 @@ fn reads_of_the_same_files_find_what_was_reconciled() {
     close_whole(&instance);
 }
 
+/// What a read sorts of unsorted rows is there for the next one, in memory that the cache gives.
+#[test]
+fn rows_that_reads_have_sorted_count_as_the_caches() {
+    let store = Arc::new(MemoryStore::without_history());
+    let (instance, table, mut model) = settled(&store, Layout::Scan);
+    pause(&instance, &[StageName::Sort]);
+    let bytes = || instance.status().cache.bytes;
+    assert!(scan(&fresh(&instance, Freshness::ZERO), &table, 1) == model.rows());
+    let changes = updates(2, 5);
+    commit(&instance, &[(&table, &changes)]).unwrap();
+    model.apply(&changes);
+    let before = bytes();
+    assert!(scan(&fresh(&instance, Freshness::ZERO), &table, 1) == model.rows());
+    let sorted = bytes();
+    let keys = changes.len() as u64 * 8;
+    assert!(sorted >= before + keys, "{before} {sorted} {keys}");
+    assert!(scan(&fresh(&instance, Freshness::ZERO), &table, 1) == model.rows());
+    assert_eq!(bytes(), sorted);
+    pause(&instance, &[]);
+    settle(&instance);
+    assert!(bytes() + keys <= sorted, "{sorted}");
+    close_whole(&instance);
+}
+
 /// What is in memory is another with each read: what the files below it come to is kept, and what
 /// is kept up to date with them serves best effort too.
 #[test]

@@ -35,8 +35,15 @@ type Known = (Arc<Table>, Arc<TableCache>);
 /// rather than sort the same rows twice.
 #[derive(Debug, Default)]
 struct TableCache {
-    tiers: tokio::sync::Mutex<Vec<Tier>>,
+    tiers: tokio::sync::Mutex<Tiers>,
     index: tokio::sync::Mutex<KeyIndex>,
+}
+
+/// Oldest first. Their memory is taken from what the cache of segments may hold.
+#[derive(Debug, Default)]
+struct Tiers {
+    tiers: Vec<Tier>,
+    lent: Option<Lent>,
 }
 
 /// The batches of an SCU after those of the tier before, up to `to`, sorted and composed.
@@ -91,7 +98,8 @@ impl UnsortedCache {
         batches: u32,
     ) -> Result<Vec<Arc<Vec<Chunk>>>> {
         let cache = self.table(scu.scu(), &layout.table);
-        let mut tiers = cache.tiers.lock().await;
+        let mut known = cache.tiers.lock().await;
+        let tiers = &known.tiers;
         let kept = tiers.iter().take_while(|tier| tier.to <= batches).count();
         let end = tiers[..kept].last().map_or(0, |tier| tier.to);
         if kept < tiers.len() {
@@ -100,16 +108,18 @@ impl UnsortedCache {
                 .iter()
                 .map(|tier| Arc::clone(&tier.chunks))
                 .collect();
-            drop(tiers);
+            drop(known);
             let tail = read_changes(ids, layout, scu, end, batches).await?;
             sources.push(Arc::new(sort_chunks(layout, &tail)?));
             return Ok(sources);
         }
         if end < batches {
             let added = read_changes(ids, layout, scu, end, batches).await?;
-            extend_tiers(&mut tiers, layout, added, batches)?;
+            known.extend(layout, added, batches)?;
+            known.note_memory(ids);
         }
-        Ok(tiers.iter().map(|tier| Arc::clone(&tier.chunks)).collect())
+        let tiers = known.tiers.iter();
+        Ok(tiers.map(|tier| Arc::clone(&tier.chunks)).collect())
     }
 
     /// What the changes of one key in the first `batches` batches of an SCU come to, back to the
@@ -147,6 +157,38 @@ impl UnsortedCache {
             }
         }
         of_key.composed()
+    }
+}
+
+impl Tiers {
+    /// Adds the changes of newer batches, up to `to`, as a tier. Older tiers that are not much
+    /// larger go into it as they are: their changes are older, and are composed already.
+    fn extend(&mut self, layout: &Arc<RowLayout>, added: Vec<ChangeBatch>, to: u32) -> Result<()> {
+        let mut rows: u64 = added.iter().map(|batch| batch.rows() as u64).sum();
+        let mut kept = self.tiers.len();
+        while let Some(older) = self.tiers[..kept].last()
+            && rows * TIER_RATIO >= older.rows
+        {
+            rows += older.rows;
+            kept -= 1;
+        }
+        let older = self.tiers[kept..]
+            .iter()
+            .flat_map(|tier| tier.chunks.iter());
+        let mut changes: Vec<ChangeBatch> =
+            older.map(|chunk| chunk.rows.as_ref().clone()).collect();
+        changes.extend(added);
+        let chunks = Arc::new(sort_chunks(layout, &changes)?);
+        self.tiers.truncate(kept);
+        self.tiers.push(Tier { to, rows, chunks });
+        Ok(())
+    }
+
+    fn note_memory(&mut self, ids: &Identifier) {
+        let chunks = self.tiers.iter().flat_map(|tier| tier.chunks.iter());
+        let bytes = chunks.map(|chunk| chunk.rows.memory_bytes() as u64).sum();
+        let lent = self.lent.get_or_insert_with(|| ids.reader.cache.lend());
+        lent.set(bytes);
     }
 }
 
@@ -210,31 +252,6 @@ async fn read_changes(
         }
     }
     Ok(changes)
-}
-
-/// Adds the changes of newer batches, up to `to`, as a tier. Older tiers that are not much larger
-/// go into it as they are: their changes are older, and are composed already.
-fn extend_tiers(
-    tiers: &mut Vec<Tier>,
-    layout: &Arc<RowLayout>,
-    added: Vec<ChangeBatch>,
-    to: u32,
-) -> Result<()> {
-    let mut rows: u64 = added.iter().map(|batch| batch.rows() as u64).sum();
-    let mut kept = tiers.len();
-    while let Some(older) = tiers[..kept].last()
-        && rows * TIER_RATIO >= older.rows
-    {
-        rows += older.rows;
-        kept -= 1;
-    }
-    let older = tiers[kept..].iter().flat_map(|tier| tier.chunks.iter());
-    let mut changes: Vec<ChangeBatch> = older.map(|chunk| chunk.rows.as_ref().clone()).collect();
-    changes.extend(added);
-    let chunks = Arc::new(sort_chunks(layout, &changes)?);
-    tiers.truncate(kept);
-    tiers.push(Tier { to, rows, chunks });
-    Ok(())
 }
 
 /// Changes as sorted chunks, the changes of a key composed.

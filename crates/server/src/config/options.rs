@@ -178,10 +178,12 @@ pub(crate) static OPTIONS: &[Opt] = &[
         key: "cache_bytes",
         group: QUERIES,
         value: "BYTES",
-        about: "The decoded extents and open indexes that are kept in memory; indexes of what is \
-            not sorted yet take up to three quarters of it. A quarter may be rows of tables that \
-            change, as scans that come back to the same files have reconciled them. Where nobody \
-            chose it: an eighth of the machine's memory (or of its cgroup's limit), and 256 MiB at \
+        about: "The decoded extents and open indexes that are kept in memory; what FRESHNESS 0 \
+            has indexed and sorted of rows that the stages have not takes up to three quarters of \
+            it, and what is more than that lies beside it, for as long as the stages take to sort \
+            them. A quarter may be rows of tables that change, as scans that come back to the \
+            same files have reconciled them. Where nobody chose it: an eighth of the machine's \
+            memory (or of its cgroup's limit), and 256 MiB at \
             least.",
         field: Field::Bytes(|config| &mut config.settings.cache_bytes),
     },
