@@ -467,7 +467,7 @@ fn assemble(
     let work = PartWork {
         snapshot: snapshot.clone(),
         layout: Arc::clone(layout),
-        weights: Weights::new(layout, reader.columns.len(), sums.stored),
+        weights: Weights::new(layout, reader.columns().len(), sums.stored),
         reader,
         sources: Vec::new(),
         memory,
