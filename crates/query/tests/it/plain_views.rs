@@ -59,11 +59,8 @@ async fn a_view_is_read_by_its_owners_rights_and_named_by_ones_own() {
         refused(&nobody, "CREATE VIEW r AS SELECT k FROM t").await,
         "42501"
     );
-    ok(
-        &maker,
-        "CREATE VIEW v AS SELECT k, a FROM t WHERE secret > 100",
-    )
-    .await;
+    let made = "CREATE VIEW v AS SELECT k, a FROM t WHERE secret > 100";
+    ok(&maker, made).await;
     let read = "SELECT k, a FROM v";
     assert_eq!(rows(&maker, read).await, [["2", "20"]]);
     for session in [&owner, &reader, &nobody] {
