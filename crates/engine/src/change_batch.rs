@@ -13,6 +13,8 @@
 //! and among those of its mask, unless the mask is empty. (The changes of a key come in the order
 //! of their SCUs; so composing them never needs to look for the newest cell.)
 
+use std::ops::Range;
+
 use arrow::array::{
     Array, BinaryArray, BinaryBuilder, RecordBatch, UInt8Array, UInt32Array, UInt64Array,
 };
@@ -263,6 +265,12 @@ impl ChangeBatch {
         if range.low.is_none() && range.high.is_none() {
             return Ok(self.clone());
         }
+        let rows = self.rows_in(codec, range)?;
+        Ok(self.slice(rows.start, rows.len()))
+    }
+
+    /// Where the rows whose keys lie in `range` stand; the rows are sorted by key.
+    fn rows_in(&self, codec: &KeyCodec, range: &KeyRange) -> Result<Range<usize>> {
         let mut numbers = codec.numbers(&self.data);
         let mut first_from = |bound: &[u8]| match &mut numbers {
             Some(numbers) => Ok(numbers.first_from(bound)),
@@ -276,7 +284,7 @@ impl ChangeBatch {
             Some(key) => first_from(key.as_bytes())?,
             None => self.rows(),
         };
-        Ok(self.slice(start, end.max(start) - start))
+        Ok(start..end.max(start))
     }
 
     /// The keys of some rows.
@@ -416,9 +424,16 @@ fn gather_of(inputs: &[&ChangeBatch]) -> Result<Gather> {
     Ok(gather)
 }
 
+/// An empty array with room for as much as another one shows, whatever that lies in.
+fn room_for(all: &BinaryArray) -> BinaryBuilder {
+    let offsets = all.value_offsets();
+    let bytes = offsets[all.len()] - offsets[0];
+    BinaryBuilder::with_capacity(all.len(), bytes as usize)
+}
+
 /// Masks one by one; neighbours are mostly equal, and are then projected once.
 fn project_masks(all: &BinaryArray, project: impl Fn(&[u8]) -> Vec<u8>) -> BinaryArray {
-    let mut projected = BinaryBuilder::with_capacity(all.len(), all.value_data().len());
+    let mut projected = room_for(all);
     let mut last: Option<(&[u8], Vec<u8>)> = None;
     for mask in all {
         match (mask, &last) {
@@ -439,7 +454,7 @@ pub(crate) fn project_column_scus(
     width: usize,
 ) -> Result<Option<BinaryArray>> {
     let (mut distances, mut chosen, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
-    let mut projected = BinaryBuilder::with_capacity(all.len(), all.value_data().len());
+    let mut projected = room_for(all);
     for encoded in all {
         distances.clear();
         chosen.clear();

@@ -9,6 +9,8 @@ use lazybase_model::Result;
 
 use super::gather::gathering;
 use super::{ChangeBatch, masks, project_column_scus, project_masks};
+use crate::key::KeyCodec;
+use crate::manifest::KeyRange;
 
 /// Some columns of batches.
 #[derive(Debug, Clone)]
@@ -61,9 +63,8 @@ impl Projection {
     /// # Errors
     /// `Internal` for a column that the batch does not have; `Corrupt` for undecodable column SCUs.
     pub fn of(&self, batch: &ChangeBatch) -> Result<ChangeBatch> {
-        // Most batches share their schema, or at least its fields: that is told by their addresses.
-        let theirs = batch.data.schema_ref();
-        if !Arc::ptr_eq(theirs, &self.whole) && theirs.fields() != self.whole.fields() {
+        if !self.knows(&batch.data) {
+            let theirs = batch.data.schema_ref();
             return Projection::new(theirs, Arc::clone(&self.columns))?.of(batch);
         }
         if self.is_whole {
@@ -83,6 +84,33 @@ impl Projection {
             scus: batch.scus.clone(),
             column_scus: column_scus.transpose()?.flatten(),
         })
+    }
+
+    /// The changes of the keys in `range`, as [`Projection::of`] shows them: masks and column SCUs
+    /// of the others are left alone. `codec` tells the keys by the columns that are shown; the rows
+    /// are sorted by key.
+    ///
+    /// # Errors
+    /// As [`Projection::of`]; `Internal` when the columns are not of the codec's types.
+    pub fn clipped(
+        &self,
+        batch: &ChangeBatch,
+        codec: &KeyCodec,
+        range: &KeyRange,
+    ) -> Result<ChangeBatch> {
+        let cells = match self.knows(&batch.data) {
+            true => self.data(&batch.data)?,
+            false => batch.data.project(&self.columns).map_err(gathering)?,
+        };
+        let rows = ChangeBatch::upserts(cells, 0).rows_in(codec, range)?;
+        self.of(&batch.slice(rows.start, rows.len()))
+    }
+
+    /// Whether a batch has the schema that was named. Most share it, or at least its fields: that
+    /// is told by their addresses.
+    fn knows(&self, data: &RecordBatch) -> bool {
+        let theirs = data.schema_ref();
+        Arc::ptr_eq(theirs, &self.whole) || theirs.fields() == self.whole.fields()
     }
 
     fn data(&self, data: &RecordBatch) -> Result<RecordBatch> {

@@ -10,7 +10,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::key::Key;
+use crate::stages::merge::OutputSize;
 use crate::stages::merge::tests::scalar::{Op, any_shape, batch_of, changes_of, op};
+use crate::stages::sort::sort_shaped;
 
 /// Rows as text: everything that a batch says about them.
 fn rows(batch: &ChangeBatch) -> Vec<String> {
@@ -242,6 +244,40 @@ proptest! {
             let fields = seen_other.data.schema();
             prop_assert!(fields.fields().iter().all(|field| field.is_nullable()));
             prop_assert_eq!(rows(&seen_other), rows(&seen));
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn rows_that_are_clipped_first_are_shown_as_those_that_are_clipped_last(
+        shape in any_shape(),
+        (ops, scu) in any_batch(),
+        chosen in any::<u8>(),
+        (low, high) in (any::<Option<u16>>(), any::<Option<u16>>()),
+    ) {
+        let width = shape.schema.fields().len();
+        let columns: Vec<usize> = (0..width)
+            .filter(|at| shape.key.contains(at) || chosen >> at & 1 == 1)
+            .collect();
+        let changes: Vec<_> = ops.iter().map(|op| op.change(&shape, scu)).collect();
+        let unsorted = [batch_of(&shape, &changes)];
+        let sorted = sort_shaped(&shape, &unsorted, OutputSize::default()).unwrap();
+        let narrow = shape.project(&columns).unwrap();
+        let codec = KeyCodec::new(&narrow.schema, narrow.key.clone()).unwrap();
+        let projection = Projection::new(&shape.schema, columns).unwrap();
+        for batch in sorted {
+            let seen = projection.of(&batch).unwrap();
+            let keys = codec.encode(&seen.data).unwrap();
+            let bound = |row: u16| {
+                let key = keys.row(usize::from(row) % keys.num_rows());
+                Key::new(key.data())
+            };
+            let range = KeyRange { low: low.map(bound), high: high.map(bound) };
+            let clipped = projection.clipped(&batch, &codec, &range).unwrap();
+            let expected = seen.clip(&codec, &range).unwrap();
+            prop_assert_eq!(rows(&clipped), rows(&expected));
+            prop_assert_eq!(clipped.data.schema_ref(), projection.schema());
         }
     }
 }

@@ -79,7 +79,7 @@ impl NumberKeys {
     }
 
     /// The encoded key of a row.
-    fn key(&mut self, row: usize) -> &[u8] {
+    pub(crate) fn key(&mut self, row: usize) -> &[u8] {
         self.key.clear();
         for column in &self.columns {
             column.append(row, &mut self.key);

@@ -111,41 +111,41 @@ impl PieceReader {
         self.projection.columns()
     }
 
-    /// The rows of an extent of a run that may lie in `range`.
-    async fn extent(
+    /// The rows of an extent of a run, all columns of them.
+    async fn extent(&self, segment: &Segment, extent: usize) -> Result<Arc<ChangeBatch>> {
+        let counters = &self.counters;
+        match self.caching {
+            // Kept whole: the next reader may want other columns.
+            true => {
+                let kept = self.cache.extent(segment, extent, counters).await?;
+                Ok(Arc::clone(kept.rows()))
+            }
+            false => segment.read_extent(extent, counters).await,
+        }
+    }
+
+    /// The rows of an extent in Parquet that may lie in `range`, of them the columns to read.
+    async fn extent_part(
         &self,
         segment: &Arc<Segment>,
         extent: usize,
         range: &KeyRange,
-    ) -> Result<ChangeBatch> {
+    ) -> Result<Arc<ChangeBatch>> {
         let counters = &self.counters;
         let low = range.low.as_ref().map(Key::as_bytes);
         let high = range.high.as_ref().map(Key::as_bytes);
-        let rows = segment.rows_between(extent, low, high);
-        match (segment.meta().format, self.caching) {
-            (SegmentFormat::Extent, true) => {
-                // Kept whole: the next reader may want other columns.
-                let whole = self.cache.extent(segment, extent, counters).await?;
-                self.projection.of(whole.rows())
+        let part = Part {
+            rows: segment.rows_between(extent, low, high),
+            columns: Arc::clone(self.columns()),
+            versions: self.versions,
+            views: self.views,
+        };
+        match self.caching {
+            true => {
+                let kept = self.cache.extent_part(segment, extent, part, counters);
+                Ok(Arc::clone(kept.await?.rows()))
             }
-            (SegmentFormat::Extent, false) => {
-                let whole = segment.read_extent(extent, counters).await?;
-                self.projection.of(&whole)
-            }
-            (SegmentFormat::Parquet, caching) => {
-                let part = Part {
-                    rows,
-                    columns: Arc::clone(self.columns()),
-                    versions: self.versions,
-                    views: self.views,
-                };
-                if caching {
-                    let kept = self.cache.extent_part(segment, extent, part, counters);
-                    return Ok(kept.await?.rows().as_ref().clone());
-                }
-                let read = segment.read_part(extent, part, counters).await?;
-                Ok(read.as_ref().clone())
-            }
+            false => segment.read_part(extent, part, counters).await,
         }
     }
 
@@ -156,30 +156,51 @@ impl PieceReader {
         (segment, piece): (usize, usize),
         range: &KeyRange,
     ) -> Result<ChangeBatch> {
-        let (rows, inside) = match source {
+        match source {
             Source::Memory { chunks, .. } => {
-                let Chunk {
-                    rows,
-                    min_key,
-                    max_key,
-                } = &chunks[piece];
-                let inside = range.encloses(min_key.as_bytes(), max_key.as_bytes());
-                (self.projection.of(rows)?, inside)
+                let chunk = &chunks[piece];
+                let bounds = (chunk.min_key.as_bytes(), chunk.max_key.as_bytes());
+                self.seen(&chunk.rows, bounds, range)
             }
             Source::Run { segments, .. } => {
                 let segment = &segments[segment];
                 let extents = segment.extents();
-                let inside = range.encloses(extents.min_key(piece), extents.max_key(piece));
-                (self.extent(segment, piece, range).await?, inside)
+                let bounds = (extents.min_key(piece), extents.max_key(piece));
+                match segment.meta().format {
+                    SegmentFormat::Extent => {
+                        let whole = self.extent(segment, piece).await?;
+                        self.seen(&whole, bounds, range)
+                    }
+                    SegmentFormat::Parquet => {
+                        let rows = self.extent_part(segment, piece, range).await?;
+                        match range.encloses(bounds.0, bounds.1) {
+                            true => Ok(rows.as_ref().clone()),
+                            false => rows.clip(self.key()?, range),
+                        }
+                    }
+                }
             }
-        };
-        if inside {
-            return Ok(rows);
         }
-        let codec = self.codec.as_ref().ok_or_else(|| {
-            Error::internal("rows are to be clipped, but their keys were not read")
-        })?;
-        rows.clip(codec, range)
+    }
+
+    /// Rows with all columns between two keys, as they are read, in `range`: several parts of a
+    /// scan may take a few rows of many each.
+    fn seen(
+        &self,
+        rows: &ChangeBatch,
+        (least, greatest): (&[u8], &[u8]),
+        range: &KeyRange,
+    ) -> Result<ChangeBatch> {
+        match range.encloses(least, greatest) {
+            true => self.projection.of(rows),
+            false => self.projection.clipped(rows, self.key()?, range),
+        }
+    }
+
+    /// What tells the keys of what is read.
+    fn key(&self) -> Result<&KeyCodec> {
+        let codec = self.codec.as_deref();
+        codec.ok_or_else(|| Error::internal("rows are to be clipped, but their keys were not read"))
     }
 
     /// The rows of some stretches of one source, in key order, clipped to `range`.

@@ -2,6 +2,7 @@
 //! the rows that lie in them.
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
+use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type};
 use lazybase_model::{Column, Stage, Table, TableId, ViewId};
 use proptest::prelude::*;
@@ -340,6 +341,34 @@ fn weights_are_rows_times_columns() {
         let some = weights.inside(&sources[0], 0, 0, &range);
         let columns = columns.max(1) as u64;
         assert!(some >= 200 * columns && some <= 330 * columns, "{some}");
+    }
+}
+
+/// Marks are keys of rows, whether these are encoded one by one or not.
+#[test]
+fn marks_are_the_keys_of_every_so_manieth_row() {
+    for data_type in [DataType::Int64, DataType::Utf8] {
+        let columns = vec![Column::new("id", data_type.clone())];
+        let table = Table::new(TableId(1), ViewId(1), "t", columns, &[0]);
+        let layout = Arc::new(RowLayout::primary(&Arc::new(table)).unwrap());
+        let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(1_000..2_000));
+        let keys = cast(&numbers, &data_type).unwrap();
+        let data = RecordBatch::try_new(Arc::clone(&layout.schema), vec![keys]).unwrap();
+        let keys = layout.codec.encode(&data).unwrap();
+        let chunk = Chunk::new(&layout, ChangeBatch::upserts(data, 1)).unwrap();
+        let source = Source::Memory {
+            stage: Stage::Open,
+            name: "chunk".to_owned(),
+            chunks: Arc::new(vec![chunk]),
+            own: false,
+        };
+        let (weights, all) = (weights(&layout), KeyRange::default());
+        let marks = weights.marks(&source, 0, 0, &all);
+        let found: Vec<&[u8]> = marks.iter().map(|mark| &*mark.key).collect();
+        let expected = (0..1_000).step_by(64).map(|row| keys.row(row).data());
+        assert_eq!(found, expected.collect::<Vec<_>>(), "{data_type}");
+        let rows: u64 = marks.iter().map(|mark| mark.weight).sum();
+        assert_eq!(rows, 1_000);
     }
 }
 

@@ -185,8 +185,12 @@ impl Weights {
     /// The key of every so manieth row; none where they can't be had, which whoever reads the rows
     /// will be told.
     fn keys_of(&self, rows: &ChangeBatch, each: usize) -> Vec<Cow<'static, [u8]>> {
-        let places = (0..rows.rows() as u32).step_by(each);
-        let places = UInt32Array::from_iter_values(places);
+        let places = (0..rows.rows()).step_by(each);
+        if let Some(mut numbers) = self.layout.codec.numbers(&rows.data) {
+            let keys = places.map(|row| Cow::Owned(numbers.key(row).to_vec()));
+            return keys.collect();
+        }
+        let places = UInt32Array::from_iter_values(places.map(|row| row as u32));
         let Ok(keys) = rows.keys_at(&self.layout.codec, &places) else {
             return Vec::new();
         };
