@@ -16,6 +16,7 @@ use crate::figures::counted;
 use crate::load::format_of;
 use crate::names::readable;
 use crate::open::{self, Missing};
+use crate::source::FileFormat;
 use crate::wall::{self, Place};
 
 /// Runs the command.
