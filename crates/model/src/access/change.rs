@@ -374,7 +374,7 @@ impl Access {
         let owned = self.owned_by(role).count();
         if owned > 0 {
             return Err(Error::conflict(format!("role {name:?} can't be dropped"))
-                .with_detail(format!("it owns {owned} tables or views"))
+                .with_detail(format!("it owns {owned} tables, views or sequences"))
                 .with_hint(format!(
                     "REASSIGN OWNED BY {name} TO another role, or drop them"
                 ))

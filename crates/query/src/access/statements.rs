@@ -11,7 +11,7 @@ use std::sync::Arc;
 use lazybase_model::access::{
     Access, AccessChange, Logins, Object, Privilege, Privileges, Role, RoleAttribute, RoleId,
 };
-use lazybase_model::{Error, Result, Table};
+use lazybase_model::{Error, ErrorKind, Result, Table};
 
 use super::gate::denied;
 use super::of_session::begun;
@@ -622,13 +622,22 @@ impl Asked {
     }
 
     fn own(&mut self, name: &str, of: Owned, if_exists: bool, owner: &RoleName) -> Result<()> {
-        let secondary = || self.visible.view(name);
         let found = match of {
+            Owned::Sequence => return self.own_sequence(name, if_exists, owner),
+            // As PostgreSQL's older tools write it.
+            Owned::Table if self.is_sequence_alone(name) => {
+                return self.own_sequence(name, if_exists, owner);
+            }
             Owned::Table => self.table(name),
-            Owned::View => secondary()
+            Owned::View => self
+                .visible
+                .view(name)
                 .or_else(|| self.visible.plain_view(name))
                 .ok_or_else(|| no_plain_view(&self.visible, name)),
-            Owned::MaterializedView => secondary().ok_or_else(|| no_view(&self.visible, name)),
+            Owned::MaterializedView => self
+                .visible
+                .view(name)
+                .ok_or_else(|| no_view(&self.visible, name)),
         };
         let table = match found {
             Err(_) if if_exists => {
@@ -643,6 +652,32 @@ impl Asked {
         }
         let owner = self.owner(owner)?;
         self.give(table.id, owner)
+    }
+
+    /// Whether a name is that of a sequence, and of no table or view.
+    fn is_sequence_alone(&self, name: &str) -> bool {
+        self.visible.relation(name).is_none() && self.visible.sequence_named(name).is_some()
+    }
+
+    /// Gives a sequence another owner. One of a column is whose the table is, and stays so:
+    /// scripts say it of each.
+    fn own_sequence(&mut self, name: &str, if_exists: bool, owner: &RoleName) -> Result<()> {
+        let sequence = match self.visible.require_sequence(name) {
+            Err(error) if if_exists && error.kind() == ErrorKind::NotFound => {
+                let said = format!("{}: skipped", error.message());
+                self.notices.push(Notice::note(said));
+                return Ok(());
+            }
+            seen => seen?.sequence,
+        };
+        self.gate.own_sequence(&sequence)?;
+        if sequence.owner.is_some() {
+            let said = "a sequence of a column is whose the table is: nothing changes";
+            self.notices.push(Notice::note(said));
+            return Ok(());
+        }
+        let owner = self.owner(owner)?;
+        self.give(sequence.id.as_object(), owner)
     }
 
     /// Who shall own something: the folder's owner can be named too, by superusers.

@@ -14,7 +14,7 @@ use lazybase_engine::manifest::Ddl;
 use lazybase_engine::stages::remap::{KeyedChanges, MentionedKeys};
 use lazybase_model::access::{Access, AccessChange, Object, Privilege, RoleId};
 use lazybase_model::sequence::SequenceOwner;
-use lazybase_model::{Error, Result, Table, TableId, Token};
+use lazybase_model::{Error, Result, Sequence, Table, TableId, Token};
 
 use super::returning::Returning;
 use crate::access::Gate;
@@ -138,7 +138,7 @@ impl Sink {
     /// # Errors
     /// `Invalid` (42501) when the session may not.
     pub(crate) fn change_table(&mut self, change: TableChange) -> Result<()> {
-        let mut made = None;
+        let (mut made, mut owned) = (None, None);
         match &change {
             TableChange::Create(table) => {
                 self.gate.create()?;
@@ -165,7 +165,13 @@ impl Sink {
             TableChange::Drop(table) | TableChange::DropView(table) => self.gate.own(table)?,
             TableChange::Truncate(table) => self.gate.table(Privilege::Truncate, table)?,
             TableChange::CreateSequence(_) => self.gate.create()?,
-            TableChange::AlterSequence(own) => self.gate.own_sequence(&own.sequence)?,
+            TableChange::AlterSequence(own) => {
+                // The column that it comes to does not say whose it is now.
+                let known = self.visible.sequence(own.sequence.id);
+                let before = known.map_or_else(|| own.sequence.clone(), |seen| seen.sequence);
+                self.gate.own_sequence(&before)?;
+                owned = owned_on(self.gate.access(), &before, &own.sequence);
+            }
             TableChange::DropSequence(sequence) => self.gate.own_sequence(sequence)?,
             // Whoever made it asked: views go with what they read, whoever owns them.
             TableChange::Access(_) | TableChange::DropPlainView(_) => {}
@@ -179,6 +185,9 @@ impl Sink {
         if let (Some(table), Some(owner)) = (own_sequence, self.creator) {
             let owner = Some(owner);
             self.push(TableChange::Access(AccessChange::Own { table, owner }));
+        }
+        if let Some(owned) = owned {
+            self.push(TableChange::Access(owned));
         }
         if let (Some(table), Some(owner)) = (made, self.creator) {
             let defaults = self.gate.access().defaults.get(&owner).cloned();
@@ -378,6 +387,19 @@ impl Sink {
             }
         }
     }
+}
+
+/// What keeps a sequence its owner's that leaves its column: until then it was whose the table is.
+/// One that comes to a column has no owner of its own any more.
+fn owned_on(access: &Access, before: &Sequence, after: &Sequence) -> Option<AccessChange> {
+    let table = after.id.as_object();
+    let owner = match (before.owner, after.owner) {
+        (Some(_), None) => access.owner_of(before.owned_with()),
+        (None, Some(_)) => None,
+        _ => return None,
+    };
+    let is_other = owner != access.owner_of(table);
+    is_other.then_some(AccessChange::Own { table, owner })
 }
 
 /// The sequences of a table's columns, as those of the columns of these names of another one.

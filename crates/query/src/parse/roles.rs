@@ -156,11 +156,12 @@ pub(crate) enum AccessStatement {
 /// What a statement says that it gives an owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owned {
-    /// A table, or a view.
+    /// A table, a view, or a sequence.
     Table,
     /// A view of either kind.
     View,
     MaterializedView,
+    Sequence,
 }
 
 impl AccessStatement {
@@ -181,6 +182,7 @@ impl AccessStatement {
                 Owned::Table => "ALTER TABLE",
                 Owned::View => "ALTER VIEW",
                 Owned::MaterializedView => "ALTER MATERIALIZED VIEW",
+                Owned::Sequence => "ALTER SEQUENCE",
             },
             AccessStatement::Reassign { .. } => "REASSIGN OWNED",
             AccessStatement::SetRole(_) => "SET",
@@ -241,7 +243,7 @@ pub(super) fn statement(tokens: &[TokenWithSpan]) -> Result<Option<AccessStateme
             Some(set) => set,
             None => return Ok(None),
         },
-        ["ALTER", "TABLE" | "VIEW" | "MATERIALIZED", ..] => match cursor.owner()? {
+        ["ALTER", "TABLE" | "VIEW" | "MATERIALIZED" | "SEQUENCE", ..] => match cursor.owner()? {
             Some(owner) => owner,
             None => return Ok(None),
         },
@@ -276,7 +278,7 @@ impl Cursor<'_> {
 
     /// The first words, as far as they are words.
     fn peek_words(&self, count: usize) -> Vec<&'static str> {
-        const KNOWN: [&str; 21] = [
+        const KNOWN: [&str; 22] = [
             "GRANT",
             "REVOKE",
             "CREATE",
@@ -296,6 +298,7 @@ impl Cursor<'_> {
             "TABLE",
             "VIEW",
             "MATERIALIZED",
+            "SEQUENCE",
             "SESSION",
             "LOCAL",
         ];
@@ -644,7 +647,7 @@ impl Cursor<'_> {
         Ok(Some(AccessStatement::SetRole(Some(name))))
     }
 
-    /// ALTER TABLE or VIEW ... OWNER TO; `None` for other changes of tables.
+    /// ALTER TABLE, VIEW or SEQUENCE ... OWNER TO; `None` for other changes of them.
     fn owner(&mut self) -> Result<Option<AccessStatement>> {
         self.at += 1;
         let of = if self.take(&["MATERIALIZED", "VIEW"]) {
@@ -653,6 +656,8 @@ impl Cursor<'_> {
             Owned::View
         } else if self.take(&["TABLE"]) {
             Owned::Table
+        } else if self.take(&["SEQUENCE"]) {
+            Owned::Sequence
         } else {
             return Ok(None);
         };

@@ -20,10 +20,8 @@ use datafusion::sql::sqlparser::ast::{ObjectName, ObjectNamePart};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use lazybase_model::{Error, IdentityKind, Result};
 
-use super::taken::Taken;
 use super::words::leading_name;
 use super::{Statement, folded, table_name, unsupported};
-use crate::notice::Notice;
 
 /// A bound of a sequence: a number, or as its type has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,9 +116,6 @@ pub(super) fn statement(tokens: &[TokenWithSpan]) -> Result<Option<Statement>> {
         Some("ALTER") => {
             let if_exists = reader.eat_all(&["IF", "EXISTS"]);
             let name = reader.name()?;
-            if reader.eat_all(&["OWNER", "TO"]) {
-                return Ok(Some(owner_stays()));
-            }
             if reader.word().as_deref() == Some("RENAME") {
                 return Err(unsupported("a sequence can't have another name")
                     .with_hint("CREATE SEQUENCE with START WITH makes one that goes on"));
@@ -151,16 +146,6 @@ pub(super) fn statement(tokens: &[TokenWithSpan]) -> Result<Option<Statement>> {
     };
     reader.end()?;
     Ok(Some(Statement::Sequence(Box::new(statement))))
-}
-
-/// ALTER SEQUENCE ... OWNER TO, which pg_dump says of each.
-fn owner_stays() -> Statement {
-    Statement::Taken(Taken::Nothing {
-        tag: "ALTER SEQUENCE",
-        notices: vec![Notice::note(
-            "a sequence of a column is whose the table is: nothing changes",
-        )],
-    })
 }
 
 /// Takes OVERRIDING SYSTEM VALUE out of the tokens of an INSERT; whether it was there.

@@ -1,6 +1,6 @@
 //! Statements about roles, by what is read of them; and that no message shows a password.
 
-use super::{AccessStatement, GrantOption, RoleName, RoleOption, Secret, Targets, redacted};
+use super::{AccessStatement, GrantOption, Owned, RoleName, RoleOption, Secret, Targets, redacted};
 use crate::parse::{Statement, parse};
 
 fn read(sql: &str) -> AccessStatement {
@@ -193,8 +193,19 @@ fn owners_and_roles_of_sessions() {
             ..
         }
     ));
+    assert_eq!(
+        read("ALTER SEQUENCE IF EXISTS public.s OWNER TO anna"),
+        AccessStatement::Own {
+            name: "s".to_owned(),
+            of: Owned::Sequence,
+            if_exists: true,
+            owner: RoleName::Named("anna".to_owned()),
+        }
+    );
     let renamed = parse("ALTER TABLE t RENAME TO u").unwrap().statement;
     assert!(matches!(renamed, Statement::AlterTable(_)));
+    let restarted = parse("ALTER SEQUENCE s RESTART").unwrap().statement;
+    assert!(matches!(restarted, Statement::Sequence(_)));
 }
 
 #[test]
