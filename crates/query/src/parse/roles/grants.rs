@@ -209,9 +209,14 @@ impl Cursor<'_> {
         let privileges = self.list(Self::privilege)?;
         self.expect("ON")?;
         if !self.take(&["TABLES"]) {
-            return Err(unsupported(
-                "what is granted by default is granted on TABLES",
-            ));
+            let error = unsupported("what is granted by default is granted on TABLES");
+            return Err(match self.take(&["SEQUENCES"]) {
+                true => error.with_hint(
+                    "GRANT ... ON ALL SEQUENCES IN SCHEMA public once they are there; columns \
+                     GENERATED AS IDENTITY need none",
+                ),
+                false => error,
+            });
         }
         self.expect(if gives { "TO" } else { "FROM" })?;
         let roles = self.list(Self::role)?;
