@@ -179,11 +179,12 @@ impl Coordinator {
                 Some(event) = self.events.recv() => self.hear(event).await,
                 () = tick => {}
             }
-            while let Ok(sealed) = self.sealed.try_recv() {
-                self.seals.push_back(sealed);
-            }
             while let Ok(event) = self.events.try_recv() {
                 self.hear(event).await;
+            }
+            // After the events: what was sealed before somebody asked to stop is known by then.
+            while let Ok(sealed) = self.sealed.try_recv() {
+                self.seals.push_back(sealed);
             }
             self.give_up_silent();
             self.act().await;

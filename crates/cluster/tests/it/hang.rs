@@ -37,6 +37,7 @@ use crate::harness::{
 };
 use crate::heal::{batch, create_view, entries, files_of, shown};
 use crate::model::Model;
+use crate::sequences::create_sequence;
 use crate::world::{World, uncached};
 
 /// Longer than anything here takes.
@@ -77,6 +78,8 @@ impl Gate {
 struct Hanging {
     inner: MemoryStore,
     gate: Arc<Gate>,
+    /// Of files that are put whole, as the manifest's are.
+    put: Arc<Gate>,
 }
 
 struct Writer {
@@ -100,7 +103,9 @@ impl FileWriter for Writer {
 #[async_trait]
 impl Store for Hanging {
     async fn put_if_absent(&self, name: &str, bytes: Bytes) -> StoreResult<()> {
-        self.inner.put_if_absent(name, bytes).await
+        self.inner.put_if_absent(name, bytes).await?;
+        self.put.pass();
+        Ok(())
     }
 
     async fn create(&self, name: &str) -> StoreResult<Box<dyn FileWriter>> {
@@ -166,6 +171,7 @@ fn what_hangs_is_done_by_another_and_refused_when_it_comes_back() {
     let hanging = Hanging {
         inner: store.clone(),
         gate: Arc::clone(&gate),
+        put: Arc::default(),
     };
     let settings = Settings {
         workers: 1,
@@ -218,6 +224,7 @@ fn a_database_is_closed_though_a_worker_hangs() {
     let hanging = Hanging {
         inner: MemoryStore::without_history(),
         gate: Arc::clone(&gate),
+        put: Arc::default(),
     };
     let settings = Settings {
         workers: 1,
@@ -243,6 +250,7 @@ fn a_database_is_closed_though_more_workers_hang_than_are_waited_for() {
     let hanging = Hanging {
         inner: MemoryStore::without_history(),
         gate: Arc::clone(&gate),
+        put: Arc::default(),
     };
     let settings = Settings {
         workers: 1,
@@ -290,6 +298,7 @@ fn a_merge_that_moved_what_was_made_again_meanwhile_counts_for_nothing() {
     let hanging = Hanging {
         inner: store.clone(),
         gate: Arc::clone(&gate),
+        put: Arc::default(),
     };
     let settings = Settings {
         workers: 2,
@@ -334,6 +343,7 @@ fn writers_wait_while_the_only_worker_hangs() {
     let hanging = Hanging {
         inner: MemoryStore::without_history(),
         gate: Arc::clone(&gate),
+        put: Arc::default(),
     };
     let settings = Settings {
         workers: 1,
@@ -383,6 +393,7 @@ fn settling_does_not_wait_for_what_is_written_meanwhile() {
     let hanging = Hanging {
         inner: MemoryStore::without_history(),
         gate: Arc::clone(&gate),
+        put: Arc::default(),
     };
     let settings = Settings {
         workers: 2,
@@ -489,6 +500,7 @@ fn what_a_view_was_built_from_before_it_began_again_does_not_count() {
     let hanging = Hanging {
         inner: MemoryStore::without_history(),
         gate: Arc::clone(&gate),
+        put: Arc::default(),
     };
     let settings = Settings {
         workers: 2,
@@ -540,6 +552,7 @@ fn a_view_waits_while_the_changes_that_it_lacks_are_made_again() {
     let hanging = Hanging {
         inner: MemoryStore::without_history(),
         gate: Arc::clone(&gate),
+        put: Arc::default(),
     };
     let faults = Faults::none();
     let store = Arc::new(FaultyStore::over(Arc::new(hanging), faults.clone()));
@@ -598,4 +611,35 @@ fn a_view_waits_while_the_changes_that_it_lacks_are_made_again() {
         .collect();
     assert!(in_vain.is_empty(), "{in_vain:?}");
     close_whole(&instance);
+}
+
+/// Whatever the coordinator is at when a database is closed, the last seal is in the manifest: a
+/// closed database needs no frame of its log to be opened.
+#[test]
+fn the_last_seal_is_in_the_manifest_whatever_closing_finds_at_work() {
+    let put = Arc::new(Gate::default());
+    let hanging = Hanging {
+        inner: MemoryStore::without_history(),
+        gate: Arc::default(),
+        put: Arc::clone(&put),
+    };
+    let instance = open(Arc::new(hanging), settings()).unwrap();
+    let table = create(&instance, "t");
+    let sequence = create_sequence(&instance, "s");
+    pause(&instance, &[StageName::Sort]);
+    commit(&instance, &[(&table, &batch(0))]).unwrap();
+    let open = instance.status().open_scu;
+    put.state.lock().0 = 1;
+    thread::scope(|scope| {
+        scope.spawn(|| block_on(instance.next_numbers(sequence, 1)).unwrap());
+        wait_for(&instance, "an edit hangs", |_| put.state.lock().1 == 1);
+        scope.spawn(|| block_on(instance.close()).unwrap());
+        wait_for(&instance, "the SCU is sealed", |status| {
+            status.open_batches == 0
+        });
+        // That the coordinator was told to stop can't be seen: it is what comes next.
+        thread::sleep(Duration::from_millis(50));
+        put.open();
+    });
+    assert_eq!(instance.manifest().sealed_through, open);
 }

@@ -22,7 +22,7 @@ use lazybase_model::{ErrorKind, Result, SequenceId};
 use crate::backup::{backup, restored};
 use crate::harness::{close_whole, create, open, settings};
 
-fn create_sequence(instance: &Instance, name: &str) -> SequenceId {
+pub(crate) fn create_sequence(instance: &Instance, name: &str) -> SequenceId {
     let sequence = Sequence::new(instance.take_sequence_id(), name);
     let (id, counter) = (sequence.id, sequence.begin());
     let create = Ddl::CreateSequence { sequence, counter };
