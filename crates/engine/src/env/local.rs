@@ -14,6 +14,8 @@
 //! - LOCAL-3: a name shows a whole file or none; temporary files go when the folder is opened.
 //! - LOCAL-4: after a sync that failed, for another reason than a full disk, no sync is believed
 //!   until the folder is opened again. Reads go on.
+//! - LOCAL-5: a log has all of its space before it is written to, so that its syncs ask nothing of
+//!   the file system's journal. Whatever else is made gets its name after its sync, which asks it.
 
 mod disk;
 mod folder;

@@ -17,12 +17,15 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use super::record::{DiskRecord, Step};
 use crate::env::system::wall_micros;
+
+/// The unit in which the system counts a file's space, whatever its file system's blocks are.
+const BLOCK_BYTES: u64 = 512;
 
 /// Makes the calls, and has them noted where somebody asked for it.
 #[derive(Clone, Default)]
@@ -226,6 +229,12 @@ pub(super) struct DiskFile {
 impl DiskFile {
     pub(super) fn length(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len())
+    }
+
+    /// Whether some of its bytes have no space of their own yet.
+    pub(super) fn has_holes(&self) -> io::Result<bool> {
+        let metadata = self.file.metadata()?;
+        Ok(metadata.blocks() * BLOCK_BYTES < metadata.len())
     }
 
     /// It has another name now.

@@ -1,8 +1,11 @@
 //! Log files: their space is written with zeros and synced before the first frame, because a sync
-//! that extends a file waits for the file system's journal, and one that overwrites does not.
+//! that extends a file waits for the file system's journal, and one that overwrites does not. Nor
+//! can it be lied to by the journal: ext4 whose journal was given up a moment ago has said that a
+//! sync of bytes in new space went well, and they were gone (LOCAL-5).
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -75,28 +78,48 @@ pub(super) fn recycle(
         io::ErrorKind::NotFound => StoreError::NotFound(old.to_owned()),
         _ => refused(old, "open", &error),
     })?;
-    fit(&file, bytes).map_err(|error| refused(name, "set length", &error))?;
+    fit(&file, &source, bytes).map_err(|error| refused(name, "set length", &error))?;
     rename(shared, (old, &source), (name, &target))?;
     file.set_path(&target);
     Ok(LocalLog::over(shared, name, file, bytes))
 }
 
-/// Brings a file to a length, with real zeros where it grows.
-fn fit(file: &DiskFile, bytes: u64) -> io::Result<()> {
+/// Brings a file to a length, with real zeros where it grows, and where it has holes: a copy of a
+/// folder may leave out what is zero.
+fn fit(file: &DiskFile, source: &Path, bytes: u64) -> io::Result<()> {
     let mut length = file.length()?;
-    if length == bytes {
+    let has_holes = file.has_holes()?;
+    if length == bytes && !has_holes {
         return Ok(());
     }
     if length > bytes {
         file.set_len(bytes)?;
+        length = bytes;
     }
-    let zeros = zeros(bytes.saturating_sub(length));
+    if has_holes {
+        write_again(file, source, length)?;
+    }
+    let zeros = zeros(bytes - length);
     while length < bytes {
         let part = (bytes - length).min(zeros.len() as u64);
         file.write_all_at(&zeros[..part as usize], length)?;
         length += part;
     }
     file.sync_all()
+}
+
+/// Writes the bytes that a file has over themselves: then all of them have space.
+fn write_again(file: &DiskFile, source: &Path, bytes: u64) -> io::Result<()> {
+    let old = fs::File::open(source)?;
+    let mut piece = zeros(bytes);
+    let mut at = 0;
+    while at < bytes {
+        let part = (bytes - at).min(piece.len() as u64) as usize;
+        old.read_exact_at(&mut piece[..part], at)?;
+        file.write_all_at(&piece[..part], at)?;
+        at += part as u64;
+    }
+    Ok(())
 }
 
 fn zeros(bytes: u64) -> Vec<u8> {
